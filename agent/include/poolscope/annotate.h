@@ -1,0 +1,335 @@
+// Poolscope's annotation contract: how a disaggregated job marks itself, over NVTX alone.
+//
+// Header-only, C and C++. The job links nothing of Poolscope: with no tool attached every call is a
+// test of a null handle; any NVTX tool sees the same ranges, marks and counters. Every function may
+// be called from any thread; none fails, none blocks.
+//
+// What a job marks:
+//   who      poolscope_worker   once on each thread that does a pool's work
+//            poolscope_link     once per link; poolscope_setting for the knobs of the run
+//   work     poolscope_begin(POOLSCOPE_WORK, op) ... poolscope_end_work(&w)
+//   waits    poolscope_begin(POOLSCOPE_WAIT_LINK, link) ... poolscope_end_wait(source, sequence)
+//   stages   poolscope_begin(POOLSCOPE_TRANSFER, link) ... poolscope_end_transfer(&t)
+//            poolscope_queue_begin / poolscope_queue_end where another thread takes the message
+//   numbers  poolscope_counter / poolscope_sample: "<link>.depth", "<link>.credits", "loss", ...
+//   progress poolscope_step once per optimizer update, poolscope_discard per message thrown away
+//
+// Begin/end pairs nest per thread. Work and wait ranges must not overlap on one thread: end the
+// work before waiting. Strings come from poolscope_name(), registered once and reused.
+//
+// Messages and work are joined by keys: a transfer is (link, source, sequence), carries the step and
+// micro-batch of the work that produced it, and its apply stage lies on the worker that consumed it.
+#pragma once
+
+#include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCounters.h>
+#include <nvtx3/nvToolsExtPayload.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define POOLSCOPE_NO_VALUE UINT64_MAX  // a field that does not apply
+
+// NVTX category of an event in domain "poolscope". `name` below is the event's message.
+enum poolscope_category {
+  POOLSCOPE_WORK = 1,          // the pool's own work; name = operation ("forward", "optimizer")
+  POOLSCOPE_TRANSFER = 2,      // one stage of a transfer; name = link
+  POOLSCOPE_WAIT_LINK = 3,     // nothing to do until link `name` delivers
+  POOLSCOPE_BLOCKED_LINK = 4,  // has output, but the buffer of link `name` is full
+  POOLSCOPE_WAIT_CREDIT = 5,   // could produce, but the lag bound forbids it; name = link
+  POOLSCOPE_WAIT_PEER = 6,     // in a collective inside its own pool; name = collective
+  POOLSCOPE_INPUT = 7,         // data loading
+  POOLSCOPE_OTHER_WORK = 8,    // checkpoint, evaluation, side work
+  POOLSCOPE_STEP = 9,          // mark: one optimizer update
+  POOLSCOPE_DISCARD = 10,      // mark: a message was thrown away; name = link
+  POOLSCOPE_PHASE = 11         // warm-up, compile, evaluation: advice leaves it out; name = phase
+};
+
+enum poolscope_stage {
+  POOLSCOPE_QUEUED = 0,  // from hand-over to the link until the wire takes it
+  POOLSCOPE_ENCODE = 1,
+  POOLSCOPE_WIRE = 2,    // first byte sent until last byte received, latency included
+  POOLSCOPE_DECODE = 3,
+  POOLSCOPE_APPLY = 4    // the consumer uses it (reduces a gradient, installs weights)
+};
+
+// What the cost of an operation grows with.
+enum poolscope_scope {
+  POOLSCOPE_PER_MICRO_BATCH = 0,  // once per micro-batch, whoever does it
+  POOLSCOPE_PER_SHARD = 1,        // divides by the number of workers of the pool
+  POOLSCOPE_FIXED = 2             // the same on every worker
+};
+
+typedef struct poolscope_work {
+  uint64_t step;         // the step that the work is for
+  uint64_t micro_batch;  // within the step, or POOLSCOPE_NO_VALUE
+  uint64_t version;      // version of the weights it used or produced
+  uint64_t scope;        // enum poolscope_scope
+  uint64_t cpu_ns;       // thread CPU time, or POOLSCOPE_NO_VALUE (devices, sleeping emulation)
+} poolscope_work;
+
+typedef struct poolscope_transfer {
+  uint64_t stage;            // enum poolscope_stage
+  uint64_t source;           // index of the sending worker in its pool
+  uint64_t destination;      // index of the receiving worker in its pool
+  uint64_t sequence;         // grows by one per (link, source)
+  uint64_t version;          // weights: the version carried; gradients: the version computed with
+  uint64_t applied_version;  // at apply of gradients: the version about to be modified
+  uint64_t raw_bytes;        // before encoding
+  uint64_t wire_bytes;       // what crosses the wire
+  uint64_t step;             // step and micro-batch of the work that produced it
+  uint64_t micro_batch;
+  nvtxStringHandle_t codec;  // poolscope_name("bf16"); NULL is none
+} poolscope_transfer;
+
+typedef struct poolscope_step_info {
+  uint64_t step;           // number of the update, from 0
+  uint64_t version;        // version of the weights that it made
+  uint64_t tokens;         // tokens that it accepted
+  uint64_t micro_batches;  // micro-batches that it accepted
+  double loss;             // training loss (mean over them), NaN where not known
+} poolscope_step_info;
+
+// Private state, one per translation unit; a tool unites same-named domains.
+struct poolscope_state_ {
+  int ready;  // 0 not yet, 1 ready
+  nvtxDomainHandle_t domain;
+  uint64_t work_schema, transfer_schema, wait_schema, step_schema;
+};
+
+static inline uint64_t poolscope_schema_(nvtxDomainHandle_t domain, const char* name,
+                                         const char* const* fields, size_t count, size_t string_at,
+                                         size_t double_at) {
+  nvtxPayloadSchemaEntry_t entries[16];
+  nvtxPayloadSchemaAttr_t attr;
+  memset(entries, 0, sizeof(entries));
+  memset(&attr, 0, sizeof(attr));
+  for (size_t i = 0; i < count; ++i) {
+    entries[i].type = i == string_at   ? NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE
+                      : i == double_at ? NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE
+                                       : NVTX_PAYLOAD_ENTRY_TYPE_UINT64;
+    entries[i].name = fields[i];
+    entries[i].offset = i * 8;
+  }
+  attr.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
+                   NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                   NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                   NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
+  attr.name = name;
+  attr.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+  attr.entries = entries;
+  attr.numEntries = count;
+  attr.payloadStaticSize = count * 8;
+  return nvtxPayloadSchemaRegister(domain, &attr);
+}
+
+static inline void poolscope_init_(struct poolscope_state_* state) {
+  static const char* const transfer[] = {
+      "stage",     "source",     "destination", "sequence",    "version", "applied_version",
+      "raw_bytes", "wire_bytes", "step",        "micro_batch", "codec"};
+  static const char* const work[] = {"step", "micro_batch", "version", "scope", "cpu_ns"};
+  static const char* const wait[] = {"source", "sequence"};
+  static const char* const step[] = {"step", "version", "tokens", "micro_batches", "loss"};
+  static const char* const categories[] = {
+      "",      "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
+      "input", "other_work", "step",     "discard",   "phase"};
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
+  if (domain) {
+    // Two threads that come here at once register the same content twice, which is harmless.
+    state->transfer_schema =
+        poolscope_schema_(domain, "poolscope.transfer", transfer, 11, 10, SIZE_MAX);
+    state->work_schema = poolscope_schema_(domain, "poolscope.work", work, 5, SIZE_MAX, SIZE_MAX);
+    state->wait_schema = poolscope_schema_(domain, "poolscope.wait", wait, 2, SIZE_MAX, SIZE_MAX);
+    state->step_schema = poolscope_schema_(domain, "poolscope.step", step, 5, SIZE_MAX, 4);
+    for (uint32_t i = 1; i < 12; ++i) nvtxDomainNameCategoryA(domain, i, categories[i]);
+  }
+  state->domain = domain;
+  __atomic_store_n(&state->ready, 1, __ATOMIC_RELEASE);
+}
+
+static inline struct poolscope_state_* poolscope_state(void) {
+  static struct poolscope_state_ state;
+  if (__builtin_expect(!__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE), 0)) {
+    poolscope_init_(&state);
+  }
+  return &state;
+}
+
+// Non-zero when a tool listens. Guard only work that prepares annotations, never the calls.
+static inline int poolscope_attached(void) { return poolscope_state()->domain != NULL; }
+
+// A registered string for the calls below; keep it, registering is not free.
+static inline nvtxStringHandle_t poolscope_name(const char* text) {
+  nvtxDomainHandle_t domain = poolscope_state()->domain;
+  return domain ? nvtxDomainRegisterStringA(domain, text) : NULL;
+}
+
+static inline void poolscope_define_(uint64_t identifier, int32_t type, const char* text) {
+  nvtxDomainHandle_t domain = poolscope_state()->domain;
+  nvtxResourceAttributes_t attr;
+  if (!domain) return;
+  memset(&attr, 0, sizeof(attr));
+  attr.version = NVTX_VERSION;
+  attr.size = NVTX_RESOURCE_ATTRIB_STRUCT_SIZE;
+  attr.identifierType = type;
+  attr.identifier.ullValue = identifier;
+  attr.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  attr.message.ascii = text;
+  nvtxDomainResourceCreate(domain, &attr);
+}
+
+// The calling thread does the work of worker `index` (from 0) of `pool`, whose role is compute,
+// update, rollout, trainer or other. Recorded as the domain's resource "worker POOL INDEX ROLE".
+static inline void poolscope_worker(const char* pool, unsigned index, const char* role) {
+  char text[256];
+  if (!poolscope_attached()) return;
+  snprintf(text, sizeof(text), "worker %s %u %s", pool, index, role);
+  poolscope_define_((uint64_t)syscall(SYS_gettid), NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE, text);
+  snprintf(text, sizeof(text), "%s/%u", pool, index);
+  nvtxNameOsThreadA((uint32_t)syscall(SYS_gettid), text);
+}
+
+// A link between two pools: resource "link NAME FROM TO CAPACITY LANES". Capacity in messages;
+// lanes: how many messages may be on the wire at once (senders that share a wire are one lane).
+static inline void poolscope_link(const char* name, const char* from, const char* to,
+                                  uint64_t capacity, uint64_t lanes) {
+  char text[512];
+  if (!poolscope_attached()) return;
+  snprintf(text, sizeof(text), "link %s %s %s %llu %llu", name, from, to,
+           (unsigned long long)capacity, (unsigned long long)lanes);
+  poolscope_define_(0, NVTX_RESOURCE_TYPE_GENERIC_HANDLE, text);
+}
+
+// A knob or fact of the run, for the what-if: resource "setting KEY VALUE".
+static inline void poolscope_setting(const char* key, const char* value) {
+  char text[512];
+  if (!poolscope_attached()) return;
+  snprintf(text, sizeof(text), "setting %s %s", key, value);
+  poolscope_define_(0, NVTX_RESOURCE_TYPE_GENERIC_HANDLE, text);
+}
+
+static inline void poolscope_fill_(nvtxEventAttributes_t* attr, uint32_t category,
+                                   nvtxStringHandle_t name) {
+  memset(attr, 0, sizeof(*attr));
+  attr->version = NVTX_VERSION;
+  attr->size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attr->category = category;
+  attr->messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  attr->message.registered = name;
+}
+
+// Opens a range on this thread; close it with the matching end below.
+static inline void poolscope_begin(uint32_t category, nvtxStringHandle_t name) {
+  struct poolscope_state_* state = poolscope_state();
+  nvtxEventAttributes_t attr;
+  if (!state->domain) return;
+  poolscope_fill_(&attr, category, name);
+  nvtxDomainRangePushEx(state->domain, &attr);
+}
+
+// Closes a range that has nothing to add (input, other work, phase, wait on credit or peer).
+static inline void poolscope_end(void) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) nvtxDomainRangePop(state->domain);
+}
+
+static inline void poolscope_end_with_(struct poolscope_state_* state, uint64_t schema,
+                                       const void* data, size_t size) {
+  nvtxPayloadData_t payload;
+  payload.schemaId = schema;
+  payload.size = size;
+  payload.payload = data;
+  nvtxRangePopPayload(state->domain, &payload, 1);
+}
+
+static inline void poolscope_end_work(const poolscope_work* work) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) poolscope_end_with_(state, state->work_schema, work, sizeof(*work));
+}
+
+// `source` and `sequence` name the message that ended the wait; POOLSCOPE_NO_VALUE where none did.
+static inline void poolscope_end_wait(uint64_t source, uint64_t sequence) {
+  struct poolscope_state_* state = poolscope_state();
+  uint64_t message[2] = {source, sequence};
+  if (state->domain) poolscope_end_with_(state, state->wait_schema, message, sizeof(message));
+}
+
+static inline void poolscope_end_transfer(const poolscope_transfer* transfer) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) {
+    poolscope_end_with_(state, state->transfer_schema, transfer, sizeof(*transfer));
+  }
+}
+
+// The queued stage, which starts on the sender's thread and ends where the wire takes the message.
+static inline nvtxRangeId_t poolscope_queue_begin(nvtxStringHandle_t link,
+                                                  const poolscope_transfer* transfer) {
+  struct poolscope_state_* state = poolscope_state();
+  nvtxEventAttributes_t attr;
+  nvtxPayloadData_t payload;
+  if (!state->domain) return 0;
+  poolscope_fill_(&attr, POOLSCOPE_TRANSFER, link);
+  payload.schemaId = state->transfer_schema;
+  payload.size = sizeof(*transfer);
+  payload.payload = transfer;
+  attr.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  attr.reserved0 = 1;
+  attr.payload.ullValue = (uint64_t)(uintptr_t)&payload;
+  return nvtxDomainRangeStartEx(state->domain, &attr);
+}
+
+static inline void poolscope_queue_end(nvtxRangeId_t id) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) nvtxDomainRangeEnd(state->domain, id);
+}
+
+static inline void poolscope_mark_(uint32_t category, nvtxStringHandle_t name, uint64_t schema,
+                                   const void* data, size_t size) {
+  struct poolscope_state_* state = poolscope_state();
+  nvtxEventAttributes_t attr;
+  nvtxPayloadData_t payload;
+  poolscope_fill_(&attr, category, name);
+  payload.schemaId = schema;
+  payload.size = size;
+  payload.payload = data;
+  attr.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  attr.reserved0 = 1;
+  attr.payload.ullValue = (uint64_t)(uintptr_t)&payload;
+  nvtxDomainMarkEx(state->domain, &attr);
+}
+
+// One optimizer update was made. Call it once per update, whatever the number of update workers.
+static inline void poolscope_step(nvtxStringHandle_t name, const poolscope_step_info* step) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) poolscope_mark_(POOLSCOPE_STEP, name, state->step_schema, step, sizeof(*step));
+}
+
+// The message (link, source, sequence) and the work that produced it were thrown away.
+static inline void poolscope_discard(nvtxStringHandle_t link, const poolscope_transfer* transfer) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) {
+    poolscope_mark_(POOLSCOPE_DISCARD, link, state->transfer_schema, transfer, sizeof(*transfer));
+  }
+}
+
+// A counter of doubles; 0 when nothing listens. Names: "<link>.depth", "<link>.credits",
+// "<pool>.version", "loss", "gradient_norm", "tokens", "optimizer_state_bytes".
+static inline uint64_t poolscope_counter(const char* name) {
+  struct poolscope_state_* state = poolscope_state();
+  nvtxCounterAttr_t attr;
+  if (!state->domain) return 0;
+  memset(&attr, 0, sizeof(attr));
+  attr.structSize = sizeof(attr);
+  attr.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64;
+  attr.name = name;
+  attr.scopeId = NVTX_SCOPE_CURRENT_VM;
+  return nvtxCounterRegister(state->domain, &attr);
+}
+
+static inline void poolscope_sample(uint64_t counter, double value) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) nvtxCounterSampleFloat64(state->domain, counter, value);
+}

@@ -1,0 +1,213 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "trace/limits.h"
+
+// The session file: what one process under the agent shares with the collector.
+//
+//   offset 0           SessionHeader
+//   kDefinitionsAt     definition log: what names, domains, schemas, counters and threads mean
+//   kProcessRangesAt   ProcessRange[kMaxOpenProcessRanges]: open start/end ranges
+//   kSlotsAt           ThreadSlot[kMaxThreads]
+//   kRingsAt           rings, appended as threads come; a slot says where its ring lies
+//
+// The process writes, through a shared mapping. The collector reads with pread() into its own
+// memory and validates; it writes only the fields marked (collector), through pwrite() or a mapping
+// of the header. All integers little-endian. Times are ticks of the session's clock.
+// A worked example stands in docs/session-format.md and is decoded by a test.
+
+namespace poolscope {
+
+inline constexpr uint64_t kSessionMagic = 0x31305353'504f4f50;  // "POOPSS01"
+inline constexpr uint32_t kSessionFormatVersion = 1;
+inline constexpr char kSessionSuffix[] = ".session";  // file: <session id as 32 hex digits>.session
+
+enum class ClockKind : uint32_t { kTsc = 1, kMonotonic = 2 };  // kMonotonic: ticks are ns
+
+// Who drops when a ring is full. Written by the collector, read by the writers.
+enum class RingMode : uint32_t {
+  kOverwriteOldest = 0,  // no collector has opened the session, or the last one left cleanly
+  kDropNewest = 1,       // a collector drains it, or died while draining it
+};
+
+// One reading of the three clocks, taken as close together as the machine allows.
+struct ClockTriple {
+  uint64_t ticks;
+  int64_t monotonic_ns;
+  int64_t realtime_ns;
+};
+
+// Why events are missing. The position is the index of SessionHeader::losses; kept in order.
+enum class LossCause : uint32_t {
+  kRingFull = 0,        // drop-newest, the collector did not keep up
+  kOverwritten = 1,     // overwrite-oldest, before a collector came
+  kNoRing = 2,          // no thread slot or no shared memory left
+  kOpenTableFull = 3,   // range nested deeper, or more start/end ranges, than the tables hold
+  kPayloadTooLarge = 4, // event kept, payload dropped
+  kTooManyNames = 5,    // event kept, name replaced by "(too many names)"
+  kUnmatchedEnd = 6,    // a pop or end with no start
+  kUndecodable = 7,     // set by the collector: bytes that are no valid record
+  kUnknownCount = 8,    // events lost without a count
+  kCount = 9,
+};
+const char* LossCauseName(LossCause cause);  // "ring_full"
+
+// Cumulative; first/last are ticks of the first and the latest lost event. The writer takes a
+// session-wide spin lock for these: losing is not the hot path.
+struct LossCounter {
+  std::atomic<uint64_t> events;
+  std::atomic<uint64_t> first_ticks;
+  std::atomic<uint64_t> last_ticks;
+};
+
+struct SessionHeader {
+  uint64_t magic;  // written last, with release: a file without it is not ready
+  uint32_t format_version;
+  uint32_t header_bytes;
+  uint8_t session_id[16];
+  uint8_t run_id[16];
+  uint32_t pid;            // in its own pid namespace
+  uint32_t parent_pid;
+  uint64_t pid_namespace;  // inode of /proc/self/ns/pid
+  uint64_t process_start;  // field 22 of /proc/self/stat
+  ClockKind clock;
+  uint32_t agent_version;  // major << 16 | minor << 8 | patch
+  char host[64];
+  char command[512];  // first bytes of /proc/self/cmdline, spaces between arguments
+  // --- changing ---
+  alignas(64) std::atomic<uint32_t> ring_mode;       // RingMode (collector)
+  std::atomic<uint32_t> ended;                       // 1: exit seen, all is written
+  std::atomic<uint64_t> definition_bytes;            // published length of the definition log
+  std::atomic<uint32_t> slots_used;                  // slots [0, slots_used) were ever taken
+  std::atomic<uint32_t> agent_off;                   // non-zero: the agent switched itself off
+  alignas(64) std::atomic<uint64_t> triples_written; // triple i is at i % kClockTriples
+  ClockTriple triples[kClockTriples];
+  alignas(64) LossCounter losses[static_cast<size_t>(LossCause::kCount)];
+};
+
+// --- Definition log ---
+// Entries follow one another: header, then `bytes` payload bytes, padded to 8. String ids are given
+// in order from 1 within the session; an id is defined before any record uses it.
+enum class DefinitionKind : uint16_t {
+  kString = 1,       // id; payload: text (UTF-8, not terminated)
+  kDomain = 2,       // id (small index, from 1; 0 is NVTX's default domain); payload: u32 string id
+  kSchema = 3,       // id = string id of its name; payload: SchemaFieldDef[]
+  kCounter = 4,      // id = string id of its name; payload: u32 domain, u32 is_float
+  kCategory = 5,     // id = category; payload: u32 domain, u32 string id
+  kThreadName = 6,   // id = tid; payload: u32 string id
+  kResource = 7,     // id = u32 identifier type; payload: u64 identifier, u32 domain, u32 string id
+};
+struct DefinitionHeader {
+  uint16_t kind;
+  uint16_t reserved;
+  uint32_t bytes;  // of the payload, without padding
+  uint64_t id;
+};
+static_assert(sizeof(DefinitionHeader) == 16);
+
+enum class FieldType : uint16_t { kUint64 = 1, kInt64 = 2, kDouble = 3, kString = 4 };
+struct SchemaFieldDef {
+  uint32_t name;  // string id
+  uint16_t type;  // FieldType; narrower integers and floats are widened by the agent
+  uint16_t reserved;
+};
+static_assert(sizeof(SchemaFieldDef) == 8);
+
+inline constexpr uint32_t kOverflowString = 1;  // string 1 of every session: "(too many names)"
+
+// --- Threads ---
+enum class SlotState : uint32_t { kFree = 0, kLive = 1, kThreadExited = 2 };
+
+// An open push/pop range. Entry i is valid while i < open_depth under an even open_sequence.
+struct OpenRange {
+  uint64_t start_ticks;
+  uint32_t name;
+  uint32_t category;
+  uint32_t domain;
+  uint32_t open_id;  // thread-local sequence; the end record repeats it
+};
+static_assert(sizeof(OpenRange) == 24);
+
+// One thread's half of the session. One writer: the thread. One reader: the collector.
+// Cursors are byte positions that only grow; the ring offset is position % ring_bytes.
+//   write_position  (thread)     release-stored after a record's bytes
+//   first_position  (thread)     overwrite-oldest: everything before it is gone. Raised, with a
+//                                release fence after, before the bytes are reused: a reader copies,
+//                                then re-reads it and discards what lies before
+//   read_position   (collector)  everything before it is committed and may be reused
+struct ThreadSlot {
+  alignas(64) std::atomic<uint32_t> state;  // SlotState; kFree -> kLive by the process,
+                                            // kThreadExited -> kFree by whoever reuses it when
+                                            // read_position == write_position (or by overwrite)
+  uint32_t tid;
+  std::atomic<uint32_t> incarnation;  // grows by one each time the slot is taken
+  uint32_t reserved;
+  uint64_t ring_offset;  // in the file; 0: no ring
+  uint64_t ring_bytes;   // power of two
+  uint64_t start_ticks;
+  alignas(64) std::atomic<uint64_t> write_position;
+  std::atomic<uint64_t> first_position;
+  alignas(64) std::atomic<uint64_t> read_position;
+  alignas(64) std::atomic<uint64_t> open_sequence;  // odd while the stack changes
+  std::atomic<uint32_t> open_depth;
+  uint32_t open_overflow;  // ranges deeper than the stack, counted as losses at their end
+  OpenRange open[kMaxOpenRanges];
+};
+
+// An open start/end range of the process.
+struct ProcessRange {
+  std::atomic<uint64_t> id;  // 0: free; else what the job got, unique in the session
+  uint64_t start_ticks;
+  uint32_t start_tid;
+  uint32_t name;
+  uint32_t category;
+  uint32_t domain;
+  uint32_t payload_words;
+  uint32_t reserved;
+  uint64_t payload[16];
+};
+
+// --- Ring records: 8-byte aligned, never straddling the ring's end (a kPad fills it) ---
+enum class RecordKind : uint8_t {
+  kPad = 0,      // skip `words`
+  kRange = 1,    // push/pop range, written at its end
+  kMark = 2,
+  kCounter = 3,  // name = the counter's
+  kProcessRange = 4,  // start/end range, written by the thread that ended it
+};
+enum RecordFlags : uint8_t {
+  kRecordFloat = 1,      // counter value is a double
+  kRecordHasValue = 2,   // first payload word is NVTX's plain payload value
+};
+struct RecordHeader {
+  uint8_t kind;
+  uint8_t flags;
+  uint16_t words;   // size of the whole record, header included, in 8-byte words
+  uint16_t domain;  // index
+  uint16_t depth;   // nesting level
+};
+// Then one word {u32 name, u32 category}, then the kind's own words:
+//   kRange         start_ticks, end_ticks, open_id
+//   kMark          ticks
+//   kCounter       ticks, value
+//   kProcessRange  start_ticks, end_ticks, id, start_tid
+// then, with kRecordHasValue, the value; then payload groups as in trace/event.h, schema ids being
+// string ids of the session. A field of type kString holds a string id of the session.
+static_assert(sizeof(RecordHeader) == 8);
+inline constexpr uint32_t kMaxRecordWords = 7 + kMaxPayloadWords;
+
+// --- Layout ---
+constexpr size_t PageUp(size_t bytes) { return (bytes + 4095) & ~size_t{4095}; }
+inline constexpr size_t kDefinitionsAt = PageUp(sizeof(SessionHeader));
+inline constexpr size_t kProcessRangesAt = kDefinitionsAt + kDefinitionBytes;
+inline constexpr size_t kSlotsAt =
+    PageUp(kProcessRangesAt + sizeof(ProcessRange) * kMaxOpenProcessRanges);
+inline constexpr size_t kRingsAt = PageUp(kSlotsAt + sizeof(ThreadSlot) * kMaxThreads);
+
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+static_assert(sizeof(ThreadSlot) % 64 == 0);
+
+}  // namespace poolscope
