@@ -14,8 +14,8 @@
 namespace poolscope {
 
 struct Evidence {
-  std::string text;  // one sentence with the numbers
-  std::string subject;  // pool or link
+  std::string text;      // one sentence with the numbers
+  std::string subject;   // pool or link
   int64_t begin_ns = 0;  // where in the trace to look
   int64_t end_ns = 0;
   std::map<std::string, double> numbers;  // by name with unit last: "compute_busy_ratio"
@@ -27,22 +27,22 @@ struct Recommendation {
   std::string klass;   // lossless, reduced precision, changes training  (JSON: "class")
   std::map<std::string, std::string> set;  // knobs as what-if --set takes them
   double predicted_step_seconds = 0;
-  double interval_low = 0;   // of predicted_step_seconds  (JSON: "interval": [low, high])
+  double interval_low = 0;  // of predicted_step_seconds  (JSON: "interval": [low, high])
   double interval_high = 0;
   double predicted_speedup = 1;  // baseline step seconds / predicted
   double predicted_tokens_per_second = 0;
   double device_seconds_per_token = 0;
   double pays_back_after_steps = 0;
-  bool extrapolated = false;            // a knob that the run never exercised
-  std::vector<std::string> assumed;     // values taken from a catalogue
-  std::string apply;                    // exact flags for the reference trainer
+  bool extrapolated = false;         // a knob that the run never exercised
+  std::vector<std::string> assumed;  // values taken from a catalogue
+  std::string apply;                 // exact flags for the reference trainer
 };
 
 struct Finding {
   std::string rule;      // pool_imbalance, exposed_traffic, ...
   std::string severity;  // note, warning, critical
   std::string subject;
-  std::string summary;   // one sentence
+  std::string summary;  // one sentence
   std::vector<Evidence> evidence;
   std::optional<Recommendation> recommendation;
   std::string abstained;  // why there is no recommendation; "" where there is one
@@ -61,7 +61,7 @@ struct LinkReport {
   int64_t transfers = 0, raw_bytes = 0, wire_bytes = 0;
   double depth = 0;  // time-weighted mean
   int64_t capacity = 0;
-  double transfer_seconds = 0;  // mean of queued + encode + wire + decode
+  double transfer_seconds = 0;                  // mean of queued + encode + wire + decode
   std::map<std::string, double> stage_seconds;  // mean by stage
 };
 

@@ -29,8 +29,8 @@ struct ProcessRow {
   int64_t pid = 0;
   int64_t parent_pid = 0;
   int64_t start_ns = 0;
-  int64_t end_ns = 0;        // 0 while it lives
-  std::string end_reason;    // "", "exited", "killed" (vanished without an exit)
+  int64_t end_ns = 0;      // 0 while it lives
+  std::string end_reason;  // "", "exited", "killed" (vanished without an exit)
 };
 
 struct ThreadRow {
@@ -77,8 +77,8 @@ struct TrackRow {
   int64_t track_id = 0;  // local to the store
   std::string run_id;
   int64_t thread_id = 0;
-  uint32_t kind = 1;       // EventKind
-  uint32_t counter = 0;    // string id of the counter's name, kCounter only
+  uint32_t kind = 1;     // EventKind
+  uint32_t counter = 0;  // string id of the counter's name, kCounter only
 };
 
 struct ChunkRow {
@@ -87,14 +87,14 @@ struct ChunkRow {
   int64_t first_ns = 0;  // smallest start
   int64_t last_ns = 0;   // largest end
   int64_t events = 0;
-  int64_t busy_ns = 0;   // union of the outermost ranges
+  int64_t busy_ns = 0;  // union of the outermost ranges
   uint32_t max_depth = 0;
 };
 
 struct StepRow {
   std::string run_id;
   int64_t step = 0;
-  int64_t end_ns = 0;    // when the update was made
+  int64_t end_ns = 0;  // when the update was made
   int64_t version = 0;
   int64_t tokens = 0;
   int64_t micro_batches = 0;
@@ -103,8 +103,18 @@ struct StepRow {
 
 // States of DESIGN section 2, in order of precedence, link states summed over links.
 enum class State : uint8_t {
-  kUnknown, kBusy, kBusyDiscarded, kBlockedLink, kWaitCredit, kWaitLink, kWaitPeer, kHostBound,
-  kInput, kOtherWork, kIdle, kCount
+  kUnknown,
+  kBusy,
+  kBusyDiscarded,
+  kBlockedLink,
+  kWaitCredit,
+  kWaitLink,
+  kWaitPeer,
+  kHostBound,
+  kInput,
+  kOtherWork,
+  kIdle,
+  kCount
 };
 const char* StateName(State state);  // "wait_link"
 using StateNs = std::array<int64_t, static_cast<size_t>(State::kCount)>;
@@ -127,15 +137,15 @@ struct WorkerLinkWindowRow {
   std::string link;
   int64_t start_ns = 0;
   int64_t window_ns = 0;
-  int64_t blocked_ns = 0;   // in state blocked_link(link)
-  int64_t wait_ns = 0;      // in state wait_link(link), made of the next six:
+  int64_t blocked_ns = 0;        // in state blocked_link(link)
+  int64_t wait_ns = 0;           // in state wait_link(link), made of the next six:
   int64_t upstream_busy_ns = 0;  // the producer was still computing: not the link's doing
   int64_t queued_ns = 0;
   int64_t encode_ns = 0;
   int64_t wire_ns = 0;
   int64_t decode_ns = 0;
-  int64_t unattributed_ns = 0;   // the message that ended the wait is not known (yet)
-  int64_t traffic_ns = 0;   // union of the worker's own encode, wire and decode time on the link
+  int64_t unattributed_ns = 0;  // the message that ended the wait is not known (yet)
+  int64_t traffic_ns = 0;  // union of the worker's own encode, wire and decode time on the link
 };
 
 struct PoolWindowRow {
@@ -160,7 +170,7 @@ struct LinkWindowRow {
   int64_t capacity = 0;
   int64_t discarded = 0;
   std::array<int64_t, 5> stage_ns{};  // by Stage: sums over transfers
-  double traffic_share = 0;  // mean over the sending pool's workers
+  double traffic_share = 0;           // mean over the sending pool's workers
   double exposed_share = 0;  // mean over the workers of both ends of their waits' link parts
 };
 
@@ -168,9 +178,9 @@ struct VersionWindowRow {
   std::string run_id;
   int64_t start_ns = 0;
   int64_t window_ns = 0;
-  int64_t version = 0;   // newest at the end of the window
-  int64_t applied = 0;   // messages applied
-  int64_t lag_sum = 0;   // in optimizer updates
+  int64_t version = 0;  // newest at the end of the window
+  int64_t applied = 0;  // messages applied
+  int64_t lag_sum = 0;  // in optimizer updates
   int64_t lag_max = 0;
 };
 
@@ -202,7 +212,7 @@ struct FindingRow {
   int64_t first_ns = 0;
   int64_t last_ns = 0;
   bool active = false;
-  std::string json;      // as in the report's findings[]
+  std::string json;  // as in the report's findings[]
 };
 
 struct CursorRow {  // what of a thread slot is committed

@@ -38,7 +38,10 @@ class Store {
   // Id of a text, made if new. Cached; ids start at 1.
   Result<uint32_t> Intern(std::string_view text);
   // Field names of a payload schema (string id of its name); type letters u, i, d, s (string id).
-  struct SchemaField { std::string name; char type; };
+  struct SchemaField {
+    std::string name;
+    char type;
+  };
   Status PutSchema(uint32_t schema, const std::vector<SchemaField>& fields);
 
   // Insert, or replace the row with the same key.
@@ -78,7 +81,10 @@ class Store {
   Result<std::vector<LinkRow>> Links(const std::string& run_id) const;
   Result<std::vector<SettingRow>> Settings(const std::string& run_id) const;
   Result<std::vector<StepRow>> Steps(const std::string& run_id) const;
-  struct Span { int64_t begin_ns = INT64_MIN; int64_t end_ns = INT64_MAX; };  // overlap decides
+  struct Span {
+    int64_t begin_ns = INT64_MIN;
+    int64_t end_ns = INT64_MAX;
+  };  // overlap decides
   Result<std::vector<WorkerWindowRow>> WorkerWindows(const std::string& run_id, Span) const;
   Result<std::vector<WorkerLinkWindowRow>> WorkerLinkWindows(const std::string& run_id, Span) const;
   Result<std::vector<PoolWindowRow>> PoolWindows(const std::string& run_id, Span) const;
@@ -90,19 +96,27 @@ class Store {
   Result<std::vector<CursorRow>> Cursors(const std::string& session_id) const;
   Result<std::optional<ProcessRow>> FindProcess(const std::string& session_id) const;
 
-  Result<std::string> String(uint32_t id) const;                    // "" for 0
-  Result<uint32_t> FindString(std::string_view text) const;         // 0 where absent
-  Result<std::vector<SchemaField>> Schema(uint32_t schema) const;   // empty where absent
+  Result<std::string> String(uint32_t id) const;                   // "" for 0
+  Result<uint32_t> FindString(std::string_view text) const;        // 0 where absent
+  Result<std::vector<SchemaField>> Schema(uint32_t schema) const;  // empty where absent
 
   Result<std::vector<TrackRow>> Tracks(const std::string& run_id) const;
   Result<std::vector<ChunkRow>> Chunks(int64_t track_id, Span) const;  // headers, by index
   Result<EventBatch> ReadChunk(int64_t track_id, int64_t chunk_index) const;
   // What one chunk holds by name without decoding it: events and total nanoseconds.
-  struct NameTotal { uint32_t name; uint32_t category; int64_t events; int64_t total_ns; };
+  struct NameTotal {
+    uint32_t name;
+    uint32_t category;
+    int64_t events;
+    int64_t total_ns;
+  };
   Result<std::vector<NameTotal>> ChunkNames(int64_t track_id, Span) const;  // summed over chunks
   // Reduced picture of a chunk for zoomed-out drawing: its span cut into kSummaryBuckets equal
   // parts, each with the share covered by outermost ranges (0..255) and the name that covers most.
-  struct SummaryBucket { uint8_t covered; uint32_t name; };
+  struct SummaryBucket {
+    uint8_t covered;
+    uint32_t name;
+  };
   static constexpr int kSummaryBuckets = 64;
   Result<std::vector<SummaryBucket>> ChunkSummary(int64_t track_id, int64_t chunk_index) const;
   // Every event of the run that overlaps the span, track by track; stop by returning false.

@@ -42,19 +42,38 @@ inline constexpr std::string_view kPoolscopeDomain = "poolscope";
 // Field positions of the payload schemas of annotate.h, each an 8-byte value.
 inline constexpr std::string_view kTransferSchema = "poolscope.transfer";
 enum TransferField : uint32_t {
-  kTransferStage, kTransferSource, kTransferDestination, kTransferSequence, kTransferVersion,
-  kTransferAppliedVersion, kTransferRawBytes, kTransferWireBytes, kTransferStep,
-  kTransferMicroBatch, kTransferCodec, kTransferFields
+  kTransferStage,
+  kTransferSource,
+  kTransferDestination,
+  kTransferSequence,
+  kTransferVersion,
+  kTransferAppliedVersion,
+  kTransferRawBytes,
+  kTransferWireBytes,
+  kTransferStep,
+  kTransferMicroBatch,
+  kTransferCodec,
+  kTransferFields
 };
 inline constexpr std::string_view kWorkSchema = "poolscope.work";
 enum WorkField : uint32_t {
-  kWorkStep, kWorkMicroBatch, kWorkVersion, kWorkScope, kWorkCpuNs, kWorkFields
+  kWorkStep,
+  kWorkMicroBatch,
+  kWorkVersion,
+  kWorkScope,
+  kWorkCpuNs,
+  kWorkFields
 };
 inline constexpr std::string_view kWaitSchema = "poolscope.wait";
 enum WaitField : uint32_t { kWaitSource, kWaitSequence, kWaitFields };
 inline constexpr std::string_view kStepSchema = "poolscope.step";
 enum StepField : uint32_t {
-  kStepNumber, kStepVersion, kStepTokens, kStepMicroBatches, kStepLoss /* double */, kStepFields
+  kStepNumber,
+  kStepVersion,
+  kStepTokens,
+  kStepMicroBatches,
+  kStepLoss /* double */,
+  kStepFields
 };
 // A field that does not apply.
 inline constexpr uint64_t kNoValue = ~uint64_t{0};

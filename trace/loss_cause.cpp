@@ -4,16 +4,26 @@ namespace poolscope {
 
 const char* LossCauseName(LossCause cause) {
   switch (cause) {
-    case LossCause::kRingFull: return "ring_full";
-    case LossCause::kOverwritten: return "overwritten";
-    case LossCause::kNoRing: return "no_ring";
-    case LossCause::kOpenTableFull: return "open_table_full";
-    case LossCause::kPayloadTooLarge: return "payload_too_large";
-    case LossCause::kTooManyNames: return "too_many_names";
-    case LossCause::kUnmatchedEnd: return "unmatched_end";
-    case LossCause::kUndecodable: return "undecodable";
-    case LossCause::kUnknownCount: return "unknown_count";
-    case LossCause::kCount: break;
+    case LossCause::kRingFull:
+      return "ring_full";
+    case LossCause::kOverwritten:
+      return "overwritten";
+    case LossCause::kNoRing:
+      return "no_ring";
+    case LossCause::kOpenTableFull:
+      return "open_table_full";
+    case LossCause::kPayloadTooLarge:
+      return "payload_too_large";
+    case LossCause::kTooManyNames:
+      return "too_many_names";
+    case LossCause::kUnmatchedEnd:
+      return "unmatched_end";
+    case LossCause::kUndecodable:
+      return "undecodable";
+    case LossCause::kUnknownCount:
+      return "unknown_count";
+    case LossCause::kCount:
+      break;
   }
   return "invalid";
 }

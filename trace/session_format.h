@@ -42,15 +42,15 @@ struct ClockTriple {
 
 // Why events are missing. The position is the index of SessionHeader::losses; kept in order.
 enum class LossCause : uint32_t {
-  kRingFull = 0,        // drop-newest, the collector did not keep up
-  kOverwritten = 1,     // overwrite-oldest, before a collector came
-  kNoRing = 2,          // no thread slot or no shared memory left
-  kOpenTableFull = 3,   // range nested deeper, or more start/end ranges, than the tables hold
-  kPayloadTooLarge = 4, // event kept, payload dropped
-  kTooManyNames = 5,    // event kept, name replaced by "(too many names)"
-  kUnmatchedEnd = 6,    // a pop or end with no start
-  kUndecodable = 7,     // set by the collector: bytes that are no valid record
-  kUnknownCount = 8,    // events lost without a count
+  kRingFull = 0,         // drop-newest, the collector did not keep up
+  kOverwritten = 1,      // overwrite-oldest, before a collector came
+  kNoRing = 2,           // no thread slot or no shared memory left
+  kOpenTableFull = 3,    // range nested deeper, or more start/end ranges, than the tables hold
+  kPayloadTooLarge = 4,  // event kept, payload dropped
+  kTooManyNames = 5,     // event kept, name replaced by "(too many names)"
+  kUnmatchedEnd = 6,     // a pop or end with no start
+  kUndecodable = 7,      // set by the collector: bytes that are no valid record
+  kUnknownCount = 8,     // events lost without a count
   kCount = 9,
 };
 const char* LossCauseName(LossCause cause);  // "ring_full"
@@ -69,7 +69,7 @@ struct SessionHeader {
   uint32_t header_bytes;
   uint8_t session_id[16];
   uint8_t run_id[16];
-  uint32_t pid;            // in its own pid namespace
+  uint32_t pid;  // in its own pid namespace
   uint32_t parent_pid;
   uint64_t pid_namespace;  // inode of /proc/self/ns/pid
   uint64_t process_start;  // field 22 of /proc/self/stat
@@ -78,12 +78,12 @@ struct SessionHeader {
   char host[64];
   char command[512];  // first bytes of /proc/self/cmdline, spaces between arguments
   // --- changing ---
-  alignas(64) std::atomic<uint32_t> ring_mode;       // RingMode (collector)
-  std::atomic<uint32_t> ended;                       // 1: exit seen, all is written
-  std::atomic<uint64_t> definition_bytes;            // published length of the definition log
-  std::atomic<uint32_t> slots_used;                  // slots [0, slots_used) were ever taken
-  std::atomic<uint32_t> agent_off;                   // non-zero: the agent switched itself off
-  alignas(64) std::atomic<uint64_t> triples_written; // triple i is at i % kClockTriples
+  alignas(64) std::atomic<uint32_t> ring_mode;        // RingMode (collector)
+  std::atomic<uint32_t> ended;                        // 1: exit seen, all is written
+  std::atomic<uint64_t> definition_bytes;             // published length of the definition log
+  std::atomic<uint32_t> slots_used;                   // slots [0, slots_used) were ever taken
+  std::atomic<uint32_t> agent_off;                    // non-zero: the agent switched itself off
+  alignas(64) std::atomic<uint64_t> triples_written;  // triple i is at i % kClockTriples
   ClockTriple triples[kClockTriples];
   alignas(64) LossCounter losses[static_cast<size_t>(LossCause::kCount)];
 };
@@ -92,13 +92,13 @@ struct SessionHeader {
 // Entries follow one another: header, then `bytes` payload bytes, padded to 8. String ids are given
 // in order from 1 within the session; an id is defined before any record uses it.
 enum class DefinitionKind : uint16_t {
-  kString = 1,       // id; payload: text (UTF-8, not terminated)
-  kDomain = 2,       // id (small index, from 1; 0 is NVTX's default domain); payload: u32 string id
-  kSchema = 3,       // id = string id of its name; payload: SchemaFieldDef[]
-  kCounter = 4,      // id = string id of its name; payload: u32 domain, u32 is_float
-  kCategory = 5,     // id = category; payload: u32 domain, u32 string id
-  kThreadName = 6,   // id = tid; payload: u32 string id
-  kResource = 7,     // id = u32 identifier type; payload: u64 identifier, u32 domain, u32 string id
+  kString = 1,      // id; payload: text (UTF-8, not terminated)
+  kDomain = 2,      // id (small index, from 1; 0 is NVTX's default domain); payload: u32 string id
+  kSchema = 3,      // id = string id of its name; payload: SchemaFieldDef[]
+  kCounter = 4,     // id = string id of its name; payload: u32 domain, u32 is_float
+  kCategory = 5,    // id = category; payload: u32 domain, u32 string id
+  kThreadName = 6,  // id = tid; payload: u32 string id
+  kResource = 7,    // id = u32 identifier type; payload: u64 identifier, u32 domain, u32 string id
 };
 struct DefinitionHeader {
   uint16_t kind;
@@ -172,15 +172,15 @@ struct ProcessRange {
 
 // --- Ring records: 8-byte aligned, never straddling the ring's end (a kPad fills it) ---
 enum class RecordKind : uint8_t {
-  kPad = 0,      // skip `words`
-  kRange = 1,    // push/pop range, written at its end
+  kPad = 0,    // skip `words`
+  kRange = 1,  // push/pop range, written at its end
   kMark = 2,
-  kCounter = 3,  // name = the counter's
+  kCounter = 3,       // name = the counter's
   kProcessRange = 4,  // start/end range, written by the thread that ended it
 };
 enum RecordFlags : uint8_t {
-  kRecordFloat = 1,      // counter value is a double
-  kRecordHasValue = 2,   // first payload word is NVTX's plain payload value
+  kRecordFloat = 1,     // counter value is a double
+  kRecordHasValue = 2,  // first payload word is NVTX's plain payload value
 };
 struct RecordHeader {
   uint8_t kind;

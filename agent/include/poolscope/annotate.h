@@ -17,8 +17,9 @@
 // Begin/end pairs nest per thread. Work and wait ranges must not overlap on one thread: end the
 // work before waiting. Strings come from poolscope_name(), registered once and reused.
 //
-// Messages and work are joined by keys: a transfer is (link, source, sequence), carries the step and
-// micro-batch of the work that produced it, and its apply stage lies on the worker that consumed it.
+// Messages and work are joined by keys: a transfer is (link, source, sequence), carries the step
+// and micro-batch of the work that produced it, and its apply stage lies on the worker that
+// consumed it.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -51,9 +52,9 @@ enum poolscope_category {
 enum poolscope_stage {
   POOLSCOPE_QUEUED = 0,  // from hand-over to the link until the wire takes it
   POOLSCOPE_ENCODE = 1,
-  POOLSCOPE_WIRE = 2,    // first byte sent until last byte received, latency included
+  POOLSCOPE_WIRE = 2,  // first byte sent until last byte received, latency included
   POOLSCOPE_DECODE = 3,
-  POOLSCOPE_APPLY = 4    // the consumer uses it (reduces a gradient, installs weights)
+  POOLSCOPE_APPLY = 4  // the consumer uses it (reduces a gradient, installs weights)
 };
 
 // What the cost of an operation grows with.
@@ -127,15 +128,15 @@ static inline uint64_t poolscope_schema_(nvtxDomainHandle_t domain, const char* 
 }
 
 static inline void poolscope_init_(struct poolscope_state_* state) {
-  static const char* const transfer[] = {
-      "stage",     "source",     "destination", "sequence",    "version", "applied_version",
-      "raw_bytes", "wire_bytes", "step",        "micro_batch", "codec"};
+  static const char* const transfer[] = {"stage",   "source",          "destination", "sequence",
+                                         "version", "applied_version", "raw_bytes",   "wire_bytes",
+                                         "step",    "micro_batch",     "codec"};
   static const char* const work[] = {"step", "micro_batch", "version", "scope", "cpu_ns"};
   static const char* const wait[] = {"source", "sequence"};
   static const char* const step[] = {"step", "version", "tokens", "micro_batches", "loss"};
   static const char* const categories[] = {
-      "",      "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
-      "input", "other_work", "step",     "discard",   "phase"};
+      "",          "work",  "transfer",   "wait_link", "blocked_link", "wait_credit",
+      "wait_peer", "input", "other_work", "step",      "discard",      "phase"};
   nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
   if (domain) {
     // Two threads that come here at once register the same content twice, which is harmless.
