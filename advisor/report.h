@@ -69,6 +69,9 @@ struct Report {
   static constexpr const char* kSchema = "poolscope.report/1";
   std::string run, host, command;
   double duration_seconds = 0;
+  int64_t start_ns = 0;           // of the run; times in the text are relative to it
+  int64_t analysed_begin_ns = 0;  // what pools, links, steps and findings are about: the run
+  int64_t analysed_end_ns = 0;    // without its warm-up and without event losses
   int64_t steps = 0;
   std::vector<PoolReport> pools;
   std::vector<LinkReport> links;
@@ -85,10 +88,17 @@ struct Report {
   std::vector<std::string> unseen;     // what was not seen or could not be attributed
 };
 
+struct ReportOptions {
+  bool live = false;    // look at the newest max(5 s, 3 steps) alone, and spend less on the what-if
+  bool what_if = true;  // false: findings carry no recommendation
+};
+
 // Reads `run` (prefix of its id; "" is the latest). Error: no such run, unreadable store.
-Result<Report> BuildReport(const Store& store, const std::string& run);
+Result<Report> BuildReport(const Store& store, const std::string& run,
+                           const ReportOptions& options = {});
 
 std::string ReportAsText(const Report& report);
 std::string ReportAsJson(const Report& report);
+std::string FindingAsJson(const Finding& finding);  // one element of findings[], on one line
 
 }  // namespace poolscope
