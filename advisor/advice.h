@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "advisor/report.h"
+
+// What the what-if says about the changes that rules may recommend.
+namespace poolscope {
+
+// One kind of change: the best of it where that pays, else why none does ("" where not tried).
+struct Option {
+  std::optional<Recommendation> recommendation;
+  std::string why_not;
+};
+
+struct Advice {
+  std::optional<double> replay_error;  // of step time, on steps that were not calibrated on
+  std::string replay_note;             // why nothing is predicted, "" where something is
+  Option pool_ratio;
+  std::map<std::string, Option> compression;   // by link
+  std::map<std::string, Option> buffer_depth;  // by link
+};
+
+}  // namespace poolscope

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "advisor/advice.h"
+#include "advisor/report.h"
+#include "advisor/rules/rule.h"
+#include "advisor/run_data.h"
+#include "advisor/window_totals.h"
+
+namespace poolscope {
+namespace {
+
+void AddPools(const RunData& run, const WindowTotals& totals, Report& report) {
+  for (size_t i = 0; i < run.pools.size(); ++i) {
+    PoolReport pool{run.pools[i].pool, run.pools[i].role, run.pools[i].workers, 0, {}};
+    pool.busy_ratio = totals.pools[i].busy_ratio;
+    for (size_t s = 0; s < totals.pools[i].state_ratios.size(); ++s) {
+      pool.state_ratios[StateName(static_cast<State>(s))] = totals.pools[i].state_ratios[s];
+    }
+    report.pools.push_back(std::move(pool));
+  }
+}
+
+void AddLinks(const RunData& run, const WindowTotals& totals, Report& report) {
+  static constexpr const char* kStages[] = {"queued", "encode", "wire", "decode", "apply"};
+  for (size_t i = 0; i < run.links.size(); ++i) {
+    const LinkTotals& from = totals.links[i];
+    LinkReport link;
+    link.name = run.links[i].link;
+    link.from = run.links[i].from_pool;
+    link.to = run.links[i].to_pool;
+    link.traffic_share = from.traffic_share;
+    link.exposed_share = from.exposed_share;
+    link.transfers = from.transfers;
+    link.raw_bytes = from.raw_bytes;
+    link.wire_bytes = from.wire_bytes;
+    link.depth = from.depth_mean;
+    link.capacity = run.links[i].capacity > 0 ? run.links[i].capacity : from.capacity;
+    for (size_t s = 0; s < 5; ++s) link.stage_seconds[kStages[s]] = from.stage_seconds[s];
+    link.transfer_seconds =
+        std::accumulate(from.stage_seconds.begin(), from.stage_seconds.begin() + 4, 0.0);
+    report.links.push_back(std::move(link));
+  }
+}
+
+void AddSteps(const RunData& run, const AnalysedSpan& span, Report& report) {
+  report.steps = static_cast<int64_t>(run.steps.size());
+  const std::vector<double> seconds = StepSeconds(run, span);
+  if (seconds.empty()) return;
+  report.step_seconds = Median(seconds);
+  int64_t tokens = 0;
+  for (const StepRow& step : run.steps) {
+    if (step.end_ns > span.begin_ns && step.end_ns <= span.end_ns) tokens += step.tokens;
+  }
+  if (span.seconds() > 0 && tokens > 0) {
+    report.tokens_per_second = static_cast<double>(tokens) / span.seconds();
+  }
+}
+
+void AddUnseen(const RunData& run, const WindowTotals& totals, Report& report) {
+  const auto say = [&report](std::string text) { report.unseen.push_back(std::move(text)); };
+  if (run.pools.empty()) say("no pool: no thread said which worker it is (poolscope_worker)");
+  if (run.pools.size() == 1) say("one pool: nothing to balance and no traffic between pools");
+  if (run.pools.size() > 1 && run.links.empty()) say("no link between pools (poolscope_link)");
+  if (run.steps.empty()) say("no optimizer step (poolscope_step)");
+  if (!run.pools.empty() && totals.window_ns == 0) say("no window: too short, or not collected");
+  int64_t unmapped = 0;
+  for (const ThreadRow& thread : run.threads) {
+    unmapped += thread.pool.empty() && thread.name.rfind("link/", 0) != 0;
+  }
+  if (unmapped > 0 && !run.pools.empty()) {
+    say(fmt::format("{} of {} threads belong to no pool", unmapped, run.threads.size()));
+  }
+}
+
+std::string Milliseconds(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
+}
+
+std::string Verdict(const Report& report) {
+  if (!report.findings.empty() && report.findings[0].recommendation) {
+    const Finding& first = report.findings[0];
+    const Recommendation& change = *first.recommendation;
+    return fmt::format("{}; {} should bring a step from {} to {} ({:+.0f} % throughput).",
+                       first.summary, change.change, Milliseconds(report.step_seconds.value_or(0)),
+                       Milliseconds(change.predicted_step_seconds),
+                       (change.predicted_speedup - 1) * 100);
+  }
+  if (report.pools.empty()) return "No pools were seen, so there is nothing to say about balance.";
+  if (report.steps == 0) return "No optimizer steps were seen, so no change can be judged.";
+  if (!report.findings.empty() && !report.replay_note.empty()) {
+    return fmt::format("{}; nothing is recommended: {}.", report.findings[0].summary,
+                       report.replay_note);
+  }
+  if (!report.findings.empty()) {
+    return fmt::format("No change worth making was found; noted: {}.", report.findings[0].summary);
+  }
+  return "Nothing is wrong: the pools are balanced and the links are fast enough.";
+}
+
+}  // namespace
+
+Result<Report> BuildReport(const Store& store, const std::string& run_id,
+                           const ReportOptions& options) {
+  Result<RunData> run = ReadRunData(store, run_id);
+  if (!run) return run.error();
+  const AnalysedSpan span = ChooseSpan(*run, options.live);
+  Result<WindowTotals> totals = SumWindows(store, *run, span);
+  if (!totals) return totals.error();
+
+  Report report;
+  report.run = run->run.run_id;
+  report.host = run->run.host;
+  report.command = run->run.command;
+  report.start_ns = run->run.start_ns;
+  report.duration_seconds =
+      std::max(0.0, static_cast<double>(run->run.end_ns - run->run.start_ns) * 1e-9);
+  report.analysed_begin_ns = span.begin_ns;
+  report.analysed_end_ns = span.end_ns;
+  AddPools(*run, *totals, report);
+  AddLinks(*run, *totals, report);
+  AddSteps(*run, span, report);
+  AddUnseen(*run, *totals, report);
+  report.version_lag_mean = totals->lag_mean;
+  report.version_lag_max = totals->lag_max;
+  report.event_losses = run->losses;
+  report.open_ranges = run->open_ranges;
+
+  Advice advice;
+  advice.replay_note = "the what-if was not run";
+  report.replay_error = advice.replay_error;
+  report.replay_note = advice.replay_note;
+  report.findings = RunRules({*run, span, *totals, advice});
+  report.verdict = Verdict(report);
+  return report;
+}
+
+}  // namespace poolscope

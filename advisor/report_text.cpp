@@ -1,0 +1,200 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "advisor/report.h"
+
+namespace poolscope {
+namespace {
+
+using Out = std::back_insert_iterator<std::string>;
+
+constexpr size_t kMostListed = 8;  // event losses and open ranges listed one by one
+
+std::string Time(double seconds) {
+  if (seconds <= 0) return "-";
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 120) return fmt::format("{:.2f} s", seconds);
+  const auto whole = static_cast<int64_t>(seconds);
+  return whole < 7200 ? fmt::format("{} min {:02} s", whole / 60, whole % 60)
+                      : fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
+}
+
+std::string Bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
+double Since(const Report& report, int64_t ns) {
+  return static_cast<double>(ns - report.start_ns) * 1e-9;
+}
+
+// Control characters in names of the job would move the terminal's cursor.
+std::string Plain(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
+}
+
+void Head(const Report& report, Out out) {
+  fmt::format_to(out, "{}\n\n", Plain(report.verdict));
+  fmt::format_to(out, "run {}  on {}  {}\n", report.run.substr(0, 8), Plain(report.host),
+                 Plain(report.command));
+  fmt::format_to(out, "{}  {} steps", Time(report.duration_seconds), report.steps);
+  if (report.step_seconds) fmt::format_to(out, "  median step {}", Time(*report.step_seconds));
+  if (report.tokens_per_second) {
+    fmt::format_to(out, "  {:.0f} tokens/s", *report.tokens_per_second);
+  }
+  if (report.version_lag_max > 0) {
+    fmt::format_to(out, "  version lag {:.2f} (at most {})", report.version_lag_mean,
+                   report.version_lag_max);
+  }
+  fmt::format_to(out, "\nfigures are of {:.2f} s to {:.2f} s after the start\n",
+                 Since(report, report.analysed_begin_ns), Since(report, report.analysed_end_ns));
+}
+
+void Pools(const Report& report, Out out) {
+  if (report.pools.empty()) return;
+  // Columns: the states that any pool was in.
+  std::vector<std::string> states;
+  for (const PoolReport& pool : report.pools) {
+    for (const auto& [state, ratio] : pool.state_ratios) {
+      if (ratio >= 0.0005 && std::find(states.begin(), states.end(), state) == states.end()) {
+        states.push_back(state);
+      }
+    }
+  }
+  fmt::format_to(out, "\n{:<14}{:>8}{:>9}", "pool", "workers", "busy");
+  for (const std::string& state : states) {
+    if (state != "busy")
+      fmt::format_to(out, "{:>{}}", state, std::max<size_t>(9, state.size() + 2));
+  }
+  fmt::format_to(out, "\n");
+  for (const PoolReport& pool : report.pools) {
+    fmt::format_to(out, "{:<14}{:>8}{:>7.1f} %", Plain(pool.name), pool.workers,
+                   pool.busy_ratio * 100);
+    for (const std::string& state : states) {
+      if (state == "busy") continue;
+      const auto found = pool.state_ratios.find(state);
+      const double ratio = found == pool.state_ratios.end() ? 0 : found->second;
+      fmt::format_to(out, "{:>{}.1f} %", ratio * 100, std::max<size_t>(9, state.size() + 2) - 2);
+    }
+    fmt::format_to(out, "\n");
+  }
+}
+
+void Links(const Report& report, Out out) {
+  if (report.links.empty()) return;
+  fmt::format_to(out, "\n{:<14}{:<20}{:>9}{:>9}{:>11}{:>10}{:>11}\n", "link", "", "traffic",
+                 "exposed", "transfers", "wire", "depth");
+  for (const LinkReport& link : report.links) {
+    fmt::format_to(out, "{:<14}{:<20}{:>7.1f} %{:>7.1f} %{:>11}{:>10}{:>6.1f} / {}\n",
+                   Plain(link.name), Plain(link.from + " -> " + link.to), link.traffic_share * 100,
+                   link.exposed_share * 100, link.transfers,
+                   Bytes(static_cast<double>(link.wire_bytes)), link.depth, link.capacity);
+    fmt::format_to(out, "{:<14}one transfer {}:", "", Time(link.transfer_seconds));
+    for (const char* stage : {"queued", "encode", "wire", "decode", "apply"}) {
+      const auto found = link.stage_seconds.find(stage);
+      if (found != link.stage_seconds.end() && found->second > 0) {
+        fmt::format_to(out, "  {} {}", stage, Time(found->second));
+      }
+    }
+    fmt::format_to(out, "\n");
+  }
+}
+
+void Change(const Report& report, const Recommendation& change, Out out) {
+  fmt::format_to(out, "   change    {}  ({}{})\n", Plain(change.change), change.klass,
+                 change.extrapolated ? ", extrapolated" : "");
+  fmt::format_to(out, "   predicts  step {} -> {} [{} .. {}], {:.2f} x the speed",
+                 Time(report.step_seconds.value_or(0)), Time(change.predicted_step_seconds),
+                 Time(change.interval_low), Time(change.interval_high), change.predicted_speedup);
+  if (change.predicted_tokens_per_second > 0) {
+    fmt::format_to(out, ", {:.0f} tokens/s", change.predicted_tokens_per_second);
+  }
+  fmt::format_to(out, "\n   apply     {}\n", Plain(change.apply));
+  if (change.pays_back_after_steps > 0) {
+    fmt::format_to(out, "   pays back a restart after {:.0f} steps\n",
+                   change.pays_back_after_steps);
+  }
+  for (const std::string& value : change.assumed) {
+    fmt::format_to(out, "   assumed   {}\n", Plain(value));
+  }
+}
+
+void Findings(const Report& report, Out out) {
+  if (report.findings.empty()) {
+    fmt::format_to(out, "\nno findings\n");
+    return;
+  }
+  fmt::format_to(out, "\nfindings, by predicted gain\n");
+  int number = 0;
+  for (const Finding& finding : report.findings) {
+    fmt::format_to(out, "\n{}. {} [{}] {}\n", ++number, finding.rule, finding.severity,
+                   Plain(finding.summary));
+    for (const Evidence& evidence : finding.evidence) {
+      fmt::format_to(out, "   evidence  {}  ({:.2f} s .. {:.2f} s)\n", Plain(evidence.text),
+                     Since(report, evidence.begin_ns), Since(report, evidence.end_ns));
+    }
+    if (finding.recommendation) {
+      Change(report, *finding.recommendation, out);
+    } else {
+      fmt::format_to(out, "   no change {}\n", Plain(finding.abstained));
+    }
+  }
+}
+
+void Losses(const Report& report, Out out) {
+  if (!report.event_losses.empty()) fmt::format_to(out, "\nevent losses\n");
+  size_t listed = 0;
+  for (const EventLossRow& loss : report.event_losses) {
+    if (listed++ == kMostListed) break;
+    fmt::format_to(out, "   {:<18} {:>10} events  {}  {:.2f} s .. {:.2f} s\n", loss.cause,
+                   loss.events ? std::to_string(*loss.events) : "unknown", Plain(loss.place),
+                   Since(report, loss.first_ns), Since(report, loss.last_ns));
+  }
+  if (listed > kMostListed) {
+    fmt::format_to(out, "   and {} more\n", report.event_losses.size() - kMostListed);
+  }
+  if (!report.open_ranges.empty()) fmt::format_to(out, "\nopen when their process died\n");
+  listed = 0;
+  for (const OpenRangeRow& range : report.open_ranges) {
+    if (listed++ == kMostListed) break;
+    fmt::format_to(out, "   {:<18} thread {}  since {:.2f} s, seen until {:.2f} s\n",
+                   Plain(range.name), range.tid, Since(report, range.start_ns),
+                   Since(report, range.seen_ns));
+  }
+  if (listed > kMostListed) {
+    fmt::format_to(out, "   and {} more\n", report.open_ranges.size() - kMostListed);
+  }
+}
+
+}  // namespace
+
+std::string ReportAsText(const Report& report) {
+  std::string text;
+  const Out out = std::back_inserter(text);
+  Head(report, out);
+  Pools(report, out);
+  Links(report, out);
+  Findings(report, out);
+  Losses(report, out);
+  if (report.replay_error) {
+    fmt::format_to(out, "\nThe what-if replayed steps it had not seen within {:.1f} %.\n",
+                   *report.replay_error * 100);
+  } else if (!report.replay_note.empty()) {
+    fmt::format_to(out, "\nNothing is predicted: {}.\n", Plain(report.replay_note));
+  }
+  if (!report.unseen.empty()) fmt::format_to(out, "\nnot seen\n");
+  for (const std::string& what : report.unseen) fmt::format_to(out, "   {}\n", Plain(what));
+  return text;
+}
+
+}  // namespace poolscope
