@@ -1,0 +1,258 @@
+#include "store/store.h"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+#include "store/migrations.h"
+#include "store/schema.h"
+#include "store/store_impl.h"
+
+namespace poolscope {
+namespace {
+
+std::filesystem::path WalOf(const std::filesystem::path& path) { return path.string() + "-wal"; }
+
+// What can be told without opening the file: opening and closing it ourselves would release the
+// locks that this process's other connections hold on it.
+Status CheckPath(const std::filesystem::path& path, Store::Mode mode) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) {
+    return Error{fmt::format("store {} is a folder; name a file", path.string())};
+  }
+  const bool exists = std::filesystem::exists(status);
+  if (mode == Store::Mode::kRead) {
+    if (!exists) {
+      if (error && error != std::errc::no_such_file_or_directory) {
+        return Error{fmt::format("cannot open store {}: {}", path.string(), error.message())};
+      }
+      return Error{fmt::format("no store {}; `poolscope run --store {} -- CMD` makes one",
+                               path.string(), path.string())};
+    }
+    if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, error) == 0 &&
+        !error && !std::filesystem::exists(WalOf(path), error)) {
+      return Error{fmt::format("{} is empty, not a Poolscope store", path.string())};
+    }
+  }
+  if (exists && !std::filesystem::is_regular_file(status)) {
+    return Error{fmt::format("store {} is not a regular file", path.string())};
+  }
+  return {};
+}
+
+}  // namespace
+
+Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Store::Store(Store&&) noexcept = default;
+Store& Store::operator=(Store&&) noexcept = default;
+
+Store::~Store() {
+  if (impl_ != nullptr && impl_->in_transaction) Rollback();
+}
+
+Result<Store> Store::Open(const std::filesystem::path& path, Mode mode) {
+  if (Status status = CheckPath(path, mode); !status.ok()) return status.error();
+  using Access = Database::Access;
+  Access access = Access::kWrite;
+  if (mode == Mode::kRead) {
+    // With no log beside it nobody is writing, and reading it as immutable creates nothing. With a
+    // log the locks are needed; where they cannot be had (read-only media) the log is not read.
+    std::error_code ignored;
+    access = std::filesystem::exists(WalOf(path), ignored) ? Access::kRead : Access::kReadImmutable;
+  }
+  std::optional<Error> first_error;
+  while (true) {
+    auto database = Database::Open(path, access);
+    if (!database.ok()) return database.error();
+    auto impl = std::make_unique<Impl>(path, mode, std::move(*database));
+    impl->immutable = access == Access::kReadImmutable;
+    Status status = impl->Check();
+    if (status.ok()) status = impl->Prepare();
+    if (status.ok()) return Store(std::move(impl));
+    const int code = sqlite3_errcode(impl->db.get());
+    if (access != Access::kRead || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)) {
+      return first_error ? *first_error : status.error();
+    }
+    first_error = status.error();
+    access = Access::kReadImmutable;
+  }
+}
+
+Result<int64_t> Store::Impl::Pragma(const char* sql) {
+  auto use = db.Prepare(sql);
+  if (!use.ok()) return use.error();
+  const auto row = use->Step("reading");
+  if (!row.ok()) return row.error();
+  return *row ? (*use)->Integer(0) : 0;
+}
+
+Status Store::Impl::Check() {
+  const auto tables = Pragma("SELECT count(*) FROM sqlite_master");
+  if (!tables.ok()) return tables.error();
+  const auto application = Pragma("PRAGMA application_id");
+  if (!application.ok()) return application.error();
+  if (*tables == 0 && *application == 0 && mode == Mode::kWrite) return CreateSchema();
+  const Error other{fmt::format("{} is not a Poolscope store", path.string())};
+  if (*application != kApplicationId) return other;
+  const auto format = Pragma("SELECT value FROM meta WHERE key = 'format'");
+  if (!format.ok()) return format.error();
+  if (*format > kStoreFormat) {
+    return Error{
+        fmt::format("store {} has format {}, this program knows up to {}; use a newer "
+                    "poolscope",
+                    path.string(), *format, kStoreFormat)};
+  }
+  if (*format < 1) return other;
+  if (*format < kStoreFormat) {
+    if (mode == Mode::kRead) {
+      return Error{
+          fmt::format("store {} has the older format {}, this program reads {}; "
+                      "`poolscope collect --store {}` brings it up to date",
+                      path.string(), *format, kStoreFormat, path.string())};
+    }
+    return Migrate(db, static_cast<int>(*format));
+  }
+  return {};
+}
+
+Status Store::Impl::CreateSchema() {
+  // Two programs may create it at once: the second finds it made.
+  if (Status status = db.Execute("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE"); !status.ok()) {
+    return status;
+  }
+  const auto tables = Pragma("SELECT count(*) FROM sqlite_master");
+  if (tables.ok() && *tables > 0) {
+    if (Status status = db.Execute("COMMIT"); !status.ok()) return status;
+    return Check();
+  }
+  const std::string sql =
+      fmt::format("PRAGMA application_id = {}; {} INSERT INTO meta VALUES ('format', '{}'); COMMIT",
+                  kApplicationId, SchemaSql(), kStoreFormat);
+  if (Status status = db.Execute(sql.c_str()); !status.ok()) {
+    (void)db.Execute("ROLLBACK");
+    return status;
+  }
+  return {};
+}
+
+Status Store::Impl::Prepare() {
+  if (mode == Mode::kRead) return {};
+  // NORMAL: a commit reaches the kernel before it returns, so it survives the death of any process;
+  // only a power failure may take back the newest commits (never half of one). FULL would wait for
+  // the disk at each commit. The log is copied into the file every 16 MiB.
+  if (Status status = db.Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                                 "PRAGMA wal_autocheckpoint = 4096;"
+                                 "PRAGMA journal_size_limit = 67108864;"
+                                 "PRAGMA cache_size = -16384");
+      !status.ok()) {
+    return status;
+  }
+  // A file that cannot be written must say so now, not at the first commit.
+  return db.Execute("BEGIN IMMEDIATE; ROLLBACK");
+}
+
+Status Store::Impl::Refresh() {
+  std::error_code ignored;
+  if (!immutable || !std::filesystem::exists(WalOf(path), ignored)) return {};
+  auto database = Database::Open(path, Database::Access::kRead);
+  if (!database.ok()) return database.error();
+  std::swap(db, *database);
+  immutable = false;
+  if (Status status = Check(); !status.ok()) {  // no locks to be had: stay as we were
+    std::swap(db, *database);
+    immutable = true;
+    return {};
+  }
+  version_base += 1;
+  return Prepare();
+}
+
+const std::filesystem::path& Store::path() const { return impl_->path; }
+void* Store::sqlite() const { return impl_->db.get(); }
+
+Status Store::Impl::Note(Status status) {
+  if (!status.ok() && in_transaction && !failed) failed = status.error();
+  return status;
+}
+
+Status Store::Impl::MayWrite(const char* what) const {
+  if (mode == Mode::kRead) {
+    return Error{
+        fmt::format("store {} is open for reading; {} needs writing", path.string(), what)};
+  }
+  if (failed) return *failed;
+  return {};
+}
+
+void Store::Impl::ForgetTransaction() {
+  for (const uint32_t id : new_strings) {
+    const auto found = texts.find(id);
+    if (found == texts.end()) continue;
+    string_ids.erase(found->second);
+    texts.erase(found);
+  }
+  for (const int64_t track : touched_tracks) unfinished.erase(track);
+  new_strings.clear();
+  touched_tracks.clear();
+  in_transaction = false;
+  failed.reset();
+}
+
+void Store::Impl::ForgetCaches() {
+  string_ids.clear();
+  texts.clear();
+  unfinished.clear();
+}
+
+Status Store::Begin() {
+  Impl& impl = *impl_;
+  if (Status status = impl.MayWrite("Begin"); !status.ok()) return status;
+  if (impl.in_transaction) {
+    return Error{fmt::format("store {}: Begin inside a transaction", impl.path.string())};
+  }
+  if (Status status = impl.db.Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
+  // Another writer may have been here: what was cached may no longer be so.
+  const auto version = impl.Pragma("PRAGMA data_version");
+  if (!version.ok()) {
+    (void)impl.db.Execute("ROLLBACK");
+    return version.error();
+  }
+  if (*version != impl.others_version) impl.ForgetCaches();
+  impl.others_version = *version;
+  impl.in_transaction = true;
+  return {};
+}
+
+Status Store::Commit() {
+  Impl& impl = *impl_;
+  if (!impl.in_transaction) {
+    return Error{fmt::format("store {}: Commit outside a transaction", impl.path.string())};
+  }
+  Status status = impl.failed ? Status(*impl.failed) : impl.WriteUnfinished();
+  if (status.ok()) status = impl.db.Execute("COMMIT");
+  if (!status.ok()) {
+    Rollback();
+    return status;
+  }
+  impl.own_commits += 1;
+  impl.new_strings.clear();
+  impl.touched_tracks.clear();
+  impl.in_transaction = false;
+  return {};
+}
+
+void Store::Rollback() {
+  if (!impl_->in_transaction) return;
+  // SQLite may have rolled back by itself (a full disk); then this fails, which is as good.
+  if (!sqlite3_get_autocommit(impl_->db.get())) (void)impl_->db.Execute("ROLLBACK");
+  impl_->ForgetTransaction();
+}
+
+int64_t Store::DataVersion() const {
+  if (!impl_->Refresh().ok()) return impl_->version_base;
+  const auto version = impl_->Pragma("PRAGMA data_version");
+  return impl_->version_base + impl_->own_commits + (version.ok() ? *version : 0);
+}
+
+}  // namespace poolscope

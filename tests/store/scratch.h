@@ -1,0 +1,57 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "store/store.h"
+
+// The vocabulary of the store's tests.
+namespace poolscope::testing {
+
+// A folder of the test's own, removed with all in it.
+class Scratch {
+ public:
+  Scratch() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "store-test-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path operator/(const std::string& name) const { return folder_ / name; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// The store, or the end of the test program with the reason.
+inline Store Opened(const std::filesystem::path& path, Store::Mode mode) {
+  auto store = Store::Open(path, mode);
+  if (!store.ok()) {
+    ADD_FAILURE() << store.error().message;
+    std::abort();
+  }
+  return std::move(*store);
+}
+
+// `count` ranges of one name, one every 1000 ns from `first_ns`, 600 ns long.
+inline EventBatch Ranges(size_t count, int64_t first_ns, uint32_t name = 1) {
+  EventBatch batch;
+  for (size_t i = 0; i < count; ++i) {
+    Event event;
+    event.start_ns = first_ns + static_cast<int64_t>(i) * 1000;
+    event.duration_ns = 600;
+    event.name = name;
+    batch.events.push_back(event);
+  }
+  return batch;
+}
+
+}  // namespace poolscope::testing
