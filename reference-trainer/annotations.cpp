@@ -1,0 +1,65 @@
+#include "reference-trainer/annotations.h"
+
+#include <fmt/format.h>
+
+namespace poolscope::trainer {
+
+Annotations::Annotations()
+    : forward(poolscope_name("forward")),
+      backward(poolscope_name("backward")),
+      optimizer(poolscope_name("optimizer")),
+      step(poolscope_name("step")),
+      bf16(poolscope_name("bf16")),
+      credits(poolscope_counter("gradients.credits")),
+      version(poolscope_counter("update.version")),
+      loss(poolscope_counter("loss")),
+      gradient_norm(poolscope_counter("gradient_norm")),
+      tokens(poolscope_counter("tokens")) {}
+
+void AnnotateSettings(const Options& options, const CodecProbe& bf16) {
+  const auto text = [](const char* key, const char* value) { poolscope_setting(key, value); };
+  const auto count = [](const char* key, uint64_t value) {
+    poolscope_setting(key, fmt::format("{}", value).c_str());
+  };
+  const auto number = [](const char* key, double value) {
+    poolscope_setting(key, fmt::format("{:.6g}", value).c_str());
+  };
+  const bool monolithic = options.mode == Mode::kMonolithic;
+  text("trainer", "poolscope-trainer");
+  text("mode", ModeName(options.mode));
+  text("device", options.device == DeviceKind::kCpu ? "cpu" : "emulated");
+  count("compute.workers", monolithic ? 1 : options.compute_workers);
+  count("update.workers", monolithic ? 0 : options.update_workers);
+  count("micro_batches", options.micro_batches);
+  count("lag_bound", options.lag_bound);
+  text("stale", StaleName(options.stale));
+  if (!monolithic) {
+    count("gradients.depth", options.gradients.shape.depth);
+    count("weights.depth", options.weights.shape.depth);
+    text("gradients.codec", CodecName(options.gradients.codec));
+    text("weights.codec", CodecName(options.weights.codec));
+  }
+  number("codec.bf16.ratio", bf16.ratio);
+  number("codec.bf16.encode_bytes_per_second", bf16.encode_bytes_per_second);
+  number("codec.bf16.decode_bytes_per_second", bf16.decode_bytes_per_second);
+}
+
+void OpenWait::Begin(poolscope_category category, nvtxStringHandle_t name) {
+  if (category_ == static_cast<uint32_t>(category) && name_ == name) return;
+  End();
+  category_ = category;
+  name_ = name;
+  poolscope_begin(category_, name_);
+}
+
+void OpenWait::End(uint64_t source, uint64_t sequence) {
+  if (category_ == 0) return;
+  if (category_ == POOLSCOPE_WAIT_LINK) {
+    poolscope_end_wait(source, sequence);
+  } else {
+    poolscope_end();
+  }
+  category_ = 0;
+}
+
+}  // namespace poolscope::trainer

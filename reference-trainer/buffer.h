@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "reference-trainer/message.h"
+#include "reference-trainer/signal.h"
+
+namespace poolscope::trainer {
+
+enum class Reserved { kYes, kFull, kClosed };
+
+// The messages on their way to one receiver on one link: `depth` slots. A slot is taken before the
+// hand-over and freed when the receiver takes the message out. Any thread may call.
+class Buffer {
+ public:
+  // `receiver` outlives the buffer and is notified at each delivery.
+  Buffer(size_t depth, Signal& receiver) : depth_(depth), receiver_(receiver) {}
+
+  // kFull: `sender` is notified when it is worth trying again.
+  Reserved TryReserve(Signal& sender);
+
+  // The message of a slot reserved before has arrived. False: closed, it was thrown away.
+  bool Deliver(MessagePtr message);
+
+  // The oldest message that has arrived, or null. Frees its slot.
+  MessagePtr TryTake();
+
+  bool Arrived() const;
+  size_t InUse() const;
+
+  // The receiver has gone: senders no longer wait, what arrives is thrown away.
+  void Close();
+
+ private:
+  void WakeSenders(std::vector<Signal*>& senders);
+
+  const size_t depth_;
+  Signal& receiver_;
+  mutable std::mutex mutex_;
+  // Guarded by mutex_:
+  size_t in_use_ = 0;
+  bool closed_ = false;
+  std::deque<MessagePtr> arrived_;
+  std::vector<Signal*> blocked_;
+};
+
+}  // namespace poolscope::trainer

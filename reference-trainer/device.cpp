@@ -1,0 +1,35 @@
+#include "reference-trainer/device.h"
+
+#include <poolscope/annotate.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "reference-trainer/timing.h"
+
+namespace poolscope::trainer {
+namespace {
+
+// A wake-up later than this is not made up for by the next operation: the machine was stopped.
+constexpr int64_t kMaxMadeUpNs = 1'000'000;
+
+}  // namespace
+
+uint64_t CpuDevice::Run(double, const std::function<void()>& math) {
+  const uint64_t before = ThreadCpuNs();
+  if (math) math();
+  return ThreadCpuNs() - before;
+}
+
+uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) {
+  const int64_t now = NowNs();
+  int64_t start = now;
+  if (deadline_ns_ != 0) start = std::max(deadline_ns_, now - kMaxMadeUpNs);
+  if (jitter_ > 0) seconds *= std::max(0.1, 1 + jitter_ * normal_(random_));
+  deadline_ns_ = start + static_cast<int64_t>(std::llround(seconds * 1e9));
+  if (math) math();
+  if (NowNs() < deadline_ns_) SleepUntilNs(deadline_ns_);
+  return POOLSCOPE_NO_VALUE;
+}
+
+}  // namespace poolscope::trainer

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+
+namespace poolscope::trainer {
+
+// What a worker computes on. One per worker, used by its thread alone.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Does `math` (may be empty) as an operation that costs `seconds` on an emulated device. Returns
+  // the thread's CPU time in nanoseconds, POOLSCOPE_NO_VALUE where that says nothing.
+  virtual uint64_t Run(double seconds, const std::function<void()>& math) = 0;
+
+  // The worker has waited: the next operation does not directly follow the one before.
+  virtual void Waited() {}
+};
+
+// Real arithmetic: an operation takes what it takes.
+class CpuDevice : public Device {
+ public:
+  uint64_t Run(double seconds, const std::function<void()>& math) override;
+};
+
+// An operation lasts its stated time by sleeping to an absolute deadline, whatever the machine is
+// doing, provided that `math` fits in. One that directly follows another is timed from the other's
+// deadline, so that late wake-ups do not add up.
+class EmulatedDevice : public Device {
+ public:
+  // Each duration is multiplied by max(0.1, 1 + jitter × N(0, 1)).
+  EmulatedDevice(double jitter, uint64_t seed) : jitter_(jitter), random_(seed) {}
+
+  uint64_t Run(double seconds, const std::function<void()>& math) override;
+  void Waited() override { deadline_ns_ = 0; }
+
+ private:
+  const double jitter_;
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+  int64_t deadline_ns_ = 0;  // of the operation before; 0: nothing to follow
+};
+
+}  // namespace poolscope::trainer

@@ -1,0 +1,120 @@
+#include "reference-trainer/link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "reference-trainer/timing.h"
+
+namespace poolscope::trainer {
+namespace {
+
+std::chrono::steady_clock::time_point At(int64_t ns) {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+}
+
+struct OnItsWay {
+  int64_t arrival_ns;
+  MessagePtr message;
+};
+
+}  // namespace
+
+Link::Link(std::string name, Shape shape, size_t senders, const std::vector<Signal*>& receivers)
+    : name_(std::move(name)), shape_(shape), next_sequence_(senders, 0) {
+  annotation_ = poolscope_name(name_.c_str());
+  depth_counter_ = poolscope_counter((name_ + ".depth").c_str());
+  for (Signal* receiver : receivers) {
+    buffers_.push_back(std::make_unique<Buffer>(shape_.depth, *receiver));
+  }
+  for (size_t lane = 0; lane < shape_.lanes; ++lane) {
+    lanes_.emplace_back([this, lane] { Carry(lane); });
+  }
+}
+
+Link::~Link() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& lane : lanes_) lane.join();
+}
+
+void Link::CountDepth(int change) {
+  std::lock_guard lock(depth_mutex_);
+  depth_ += change;
+  poolscope_sample(depth_counter_, static_cast<double>(depth_));
+}
+
+Reserved Link::TryReserve(size_t destination, Signal& sender) {
+  return buffers_[destination]->TryReserve(sender);
+}
+
+void Link::HandOver(MessagePtr message) {
+  CountDepth(+1);
+  const poolscope_transfer queued = message->Annotation(POOLSCOPE_QUEUED);
+  message->range = poolscope_queue_begin(annotation_, &queued);
+  message->handed_over_ns = NowNs();
+  {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(message));
+  }
+  work_.notify_all();
+}
+
+MessagePtr Link::TryTake(size_t destination) {
+  MessagePtr message = buffers_[destination]->TryTake();
+  if (message) CountDepth(-1);
+  return message;
+}
+
+void Link::Carry(size_t lane) {
+  UseFineTimers();
+  const std::string thread_name = "link/" + name_ + "/" + std::to_string(lane);
+  nvtxNameOsThreadA(static_cast<uint32_t>(syscall(SYS_gettid)), thread_name.c_str());
+
+  int64_t free_ns = 0;              // when the lane can take the next message
+  std::deque<OnItsWay> on_its_way;  // by arrival, which is the order of taking
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const int64_t now = NowNs();
+    if (!on_its_way.empty() && on_its_way.front().arrival_ns <= now) {
+      MessagePtr message = std::move(on_its_way.front().message);
+      on_its_way.pop_front();
+      lock.unlock();
+      poolscope_queue_end(message->range);
+      Buffer& buffer = *buffers_[message->destination];
+      if (!buffer.Deliver(std::move(message))) CountDepth(-1);
+      lock.lock();
+      continue;
+    }
+    const bool free = free_ns <= now;
+    if (free && !queue_.empty()) {
+      MessagePtr message = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      poolscope_queue_end(message->range);
+      const poolscope_transfer wire = message->Annotation(POOLSCOPE_WIRE);
+      message->range = poolscope_queue_begin(annotation_, &wire);
+      free_ns = std::max(free_ns, message->handed_over_ns);
+      if (shape_.bytes_per_second > 0) {
+        free_ns += static_cast<int64_t>(static_cast<double>(message->wire_bytes) * 1e9 /
+                                        shape_.bytes_per_second);
+      }
+      on_its_way.push_back({free_ns + shape_.latency_ns, std::move(message)});
+      lock.lock();
+      continue;
+    }
+    int64_t next = INT64_MAX;
+    if (!on_its_way.empty()) next = on_its_way.front().arrival_ns;
+    if (!free && !queue_.empty()) next = std::min(next, free_ns);
+    if (next == INT64_MAX) {
+      work_.wait(lock);
+    } else {
+      work_.wait_until(lock, At(next));
+    }
+  }
+}
+
+}  // namespace poolscope::trainer

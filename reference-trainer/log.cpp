@@ -1,0 +1,202 @@
+#include "reference-trainer/log.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+
+namespace poolscope::trainer {
+namespace {
+
+constexpr size_t kFinalSteps = 20;
+
+double Seconds(int64_t from_ns, int64_t to_ns) {
+  return static_cast<double>(to_ns - from_ns) / 1e9;
+}
+
+std::string Bytes(double bytes) {
+  if (bytes >= 1e9) return fmt::format("{:.4g} GB", bytes / 1e9);
+  if (bytes >= 1e6) return fmt::format("{:.4g} MB", bytes / 1e6);
+  if (bytes >= 1e3) return fmt::format("{:.4g} kB", bytes / 1e3);
+  return fmt::format("{:.0f} B", bytes);
+}
+
+std::string Speed(const LinkOptions& link) {
+  const double rate = link.shape.bytes_per_second;
+  return fmt::format("{}, latency {:.3g} ms, depth {}, codec {}",
+                     rate > 0 ? Bytes(rate) + "/s" : "unlimited bandwidth",
+                     static_cast<double>(link.shape.latency_ns) / 1e6, link.shape.depth,
+                     CodecName(link.codec));
+}
+
+std::string JsonNumber(std::optional<double> value) {
+  return value && std::isfinite(*value) ? fmt::format("{:.9g}", *value) : "null";
+}
+
+std::string OrDash(std::optional<double> value, const char* format) {
+  return value && std::isfinite(*value) ? fmt::format(fmt::runtime(format), *value) : "-";
+}
+
+}  // namespace
+
+Summary Summarize(const std::vector<StepRecord>& records) {
+  Summary summary;
+  summary.steps = records.size();
+  if (records.empty()) return summary;
+  const size_t last = records.size() - 1, first = records.size() / 10;
+  std::vector<double> seconds;
+  double tokens = 0;
+  for (size_t i = first + 1; i <= last; ++i) {
+    seconds.push_back(Seconds(records[i - 1].end_ns, records[i].end_ns));
+    tokens += static_cast<double>(records[i].tokens);
+  }
+  if (!seconds.empty()) {
+    std::sort(seconds.begin(), seconds.end());
+    const size_t half = seconds.size() / 2;
+    summary.step_seconds_median =
+        seconds.size() % 2 == 1 ? seconds[half] : (seconds[half - 1] + seconds[half]) / 2;
+    const double span = Seconds(records[first].end_ns, records[last].end_ns);
+    if (span > 0) summary.tokens_per_second = tokens / span;
+  }
+  const size_t begin = records.size() - std::min(records.size(), kFinalSteps);
+  double loss = 0;
+  for (size_t i = begin; i < records.size(); ++i) loss += records[i].loss;
+  if (std::isfinite(loss)) {
+    summary.final_loss = loss / static_cast<double>(records.size() - begin);
+  }
+  return summary;
+}
+
+Log::Log(const Options& options) : options_(options), terminal_(isatty(STDOUT_FILENO) == 1) {}
+
+std::string Log::OpenJson() {
+  if (options_.json_log.empty()) return "";
+  json_.reset(std::fopen(options_.json_log.c_str(), "w"));
+  if (json_) return "";
+  return fmt::format("cannot write --json-log {}: {}", options_.json_log, std::strerror(errno));
+}
+
+void Log::Header(const Corpus* corpus, size_t parameters) {
+  const Options& o = options_;
+  const bool emulated = o.device == DeviceKind::kEmulated;
+  if (o.mode == Mode::kMonolithic) {
+    fmt::print("poolscope-trainer: monolithic, device {}\n", emulated ? "emulated" : "cpu");
+  } else {
+    fmt::print("poolscope-trainer: disaggregated {}, {} compute + {} update workers, device {}\n",
+               ModeName(o.mode), o.compute_workers, o.update_workers,
+               emulated ? "emulated" : "cpu");
+  }
+  if (corpus) {
+    fmt::print("  data       {}, {}, unigram entropy {:.4f} nats\n", corpus->name(),
+               Bytes(static_cast<double>(corpus->size())), corpus->UnigramEntropy());
+    fmt::print("  model      {} layers, width {}, {} heads, context {}: {} parameters\n",
+               o.model.layers, o.model.width, o.model.heads, o.model.context, parameters);
+  }
+  if (emulated) {
+    fmt::print(
+        "  operations forward {:.4g} ms, backward {:.4g} ms, update {:.4g} ms, jitter {:g}\n",
+        o.forward_seconds * 1e3, o.backward_seconds * 1e3, o.update_seconds * 1e3, o.jitter);
+  }
+  fmt::print("  step       {} micro-batches of {} × {} tokens", o.micro_batches, o.model.batch,
+             o.model.context);
+  if (o.mode == Mode::kAsync) {
+    fmt::print(", lag bound {}, stale {}", o.lag_bound, StaleName(o.stale));
+  }
+  fmt::print("\n");
+  if (o.mode != Mode::kMonolithic) {
+    const double raw = static_cast<double>(parameters * sizeof(float));
+    fmt::print("  gradients  {} at {}\n",
+               Bytes(emulated ? static_cast<double>(o.gradient_bytes) : raw), Speed(o.gradients));
+    fmt::print("  weights    {} at {}\n",
+               Bytes(emulated ? static_cast<double>(o.weight_bytes) : raw), Speed(o.weights));
+  }
+  fmt::print("{:>8} {:>9} {:>11} {:>11} {:>12}\n", "step", "loss", "tokens/s", "step time",
+             "lag mean/max");
+  std::fflush(stdout);
+}
+
+void Log::Step(const StepRecord& record) {
+  records_.push_back(record);
+  if (json_) {
+    WriteJson(fmt::format(
+        "{{\"step\":{},\"loss\":{},\"tokens\":{},\"end_seconds\":{:.9f},\"lag_mean\":{:.6g},"
+        "\"lag_max\":{},\"discarded\":{}}}\n",
+        record.step, JsonNumber(record.loss), record.tokens,
+        static_cast<double>(record.end_ns) / 1e9, record.lag_mean, record.lag_max,
+        record.discarded));
+  }
+  if (records_.size() % options_.log_every == 0) {
+    PrintLine(record);
+  } else if (terminal_) {
+    fmt::print("\r  {}/{} steps ({:.0f} %)", records_.size(), options_.steps,
+               100.0 * static_cast<double>(records_.size()) / static_cast<double>(options_.steps));
+    std::fflush(stdout);
+  }
+}
+
+void Log::PrintLine(const StepRecord& record) {
+  double loss = 0, lag = 0, tokens = 0;
+  uint64_t lag_max = 0;
+  for (size_t i = printed_; i < records_.size(); ++i) {
+    loss += records_[i].loss;
+    lag += records_[i].lag_mean;
+    lag_max = std::max(lag_max, records_[i].lag_max);
+    tokens += static_cast<double>(records_[i].tokens);
+  }
+  const auto count = static_cast<double>(records_.size() - printed_);
+  std::optional<double> rate, milliseconds;
+  if (printed_ > 0) {  // the first line has no step before it to measure from
+    const double span = Seconds(records_[printed_ - 1].end_ns, record.end_ns);
+    if (span > 0) rate = tokens / span;
+    milliseconds = span / count * 1e3;
+  } else if (records_.size() > 1) {
+    const double span = Seconds(records_.front().end_ns, record.end_ns);
+    if (span > 0) rate = (tokens - static_cast<double>(records_.front().tokens)) / span;
+    milliseconds = span / (count - 1) * 1e3;
+  }
+  fmt::print("{}{:>8} {:>9} {:>11} {:>11} {:>12}\n", terminal_ ? "\r\033[K" : "", record.step + 1,
+             OrDash(loss / count, "{:.5f}"), OrDash(rate, "{:.0f}"),
+             OrDash(milliseconds, "{:.2f} ms"), fmt::format("{:.2f}/{}", lag / count, lag_max));
+  std::fflush(stdout);
+  printed_ = records_.size();
+}
+
+bool Log::Finish() {
+  if (printed_ < records_.size()) PrintLine(records_.back());
+  const Summary summary = Summarize(records_);
+  fmt::print(
+      "{} steps, median {} ms a step, {} tokens/s, final loss {}", summary.steps,
+      summary.step_seconds_median ? fmt::format("{:.2f}", *summary.step_seconds_median * 1e3) : "-",
+      OrDash(summary.tokens_per_second, "{:.0f}"), OrDash(summary.final_loss, "{:.5f}"));
+  if (!records_.empty() && records_.back().discarded > 0) {
+    fmt::print(", {} gradients discarded", records_.back().discarded);
+  }
+  fmt::print("\n");
+  bool good = std::fflush(stdout) == 0;
+  if (json_) {
+    WriteJson(
+        fmt::format("{{\"step_seconds_median\":{},\"tokens_per_second\":{},\"final_loss\":{},"
+                    "\"steps\":{},\"discarded\":{}}}\n",
+                    JsonNumber(summary.step_seconds_median), JsonNumber(summary.tokens_per_second),
+                    JsonNumber(summary.final_loss), summary.steps,
+                    records_.empty() ? 0 : records_.back().discarded));
+    if (json_failed_) {
+      fmt::print(stderr, "poolscope-trainer: cannot write --json-log {}: {}\n", options_.json_log,
+                 "the file is incomplete; is the disk full?");
+      good = false;
+    }
+  }
+  return good;
+}
+
+void Log::WriteJson(const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), json_.get()) != line.size() ||
+      std::fflush(json_.get()) != 0) {
+    json_failed_ = true;
+  }
+}
+
+}  // namespace poolscope::trainer

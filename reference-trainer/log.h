@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference-trainer/data.h"
+#include "reference-trainer/journal.h"
+#include "reference-trainer/options.h"
+
+namespace poolscope::trainer {
+
+// The figures of a run that its log ends with. The first tenth of the steps is left out of times.
+struct Summary {
+  uint64_t steps = 0;
+  std::optional<double> step_seconds_median;
+  std::optional<double> tokens_per_second;
+  std::optional<double> final_loss;  // mean of the last 20 steps
+};
+Summary Summarize(const std::vector<StepRecord>& records);
+
+// Prints the run to stdout, and as JSON lines to a file where one is given. One thread.
+class Log {
+ public:
+  explicit Log(const Options& options);
+
+  // The reason why --json-log cannot be written, or "".
+  std::string OpenJson();
+
+  void Header(const Corpus* corpus, size_t parameters);
+  void Step(const StepRecord& record);
+  // True where everything was written.
+  bool Finish();
+
+ private:
+  void PrintLine(const StepRecord& record);
+  void WriteJson(const std::string& line);
+
+  const Options& options_;
+  const bool terminal_;
+  std::unique_ptr<FILE, int (*)(FILE*)> json_{nullptr, &std::fclose};
+  bool json_failed_ = false;
+  std::vector<StepRecord> records_;
+  size_t printed_ = 0;  // records that the lines so far cover
+};
+
+}  // namespace poolscope::trainer

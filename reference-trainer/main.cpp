@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+#include <variant>
+
+#include "reference-trainer/data.h"
+#include "reference-trainer/log.h"
+#include "reference-trainer/model/parameters.h"
+#include "reference-trainer/options.h"
+#include "reference-trainer/run.h"
+#include "reference-trainer/stop.h"
+
+namespace poolscope::trainer {
+namespace {
+
+int Failed(const std::string& what) {
+  fmt::print(stderr, "poolscope-trainer: {}\n", what);
+  return 1;
+}
+
+int Main(int argc, char** argv) {
+  const auto parsed = ParseOptions(argc, argv);
+  if (const Exit* exit = std::get_if<Exit>(&parsed)) {
+    fmt::print(exit->code == 0 ? stdout : stderr, "{}", exit->text);
+    return exit->code;
+  }
+  const Options& options = *std::get_if<Options>(&parsed);
+
+  std::optional<Corpus> corpus;
+  size_t parameters = 0;
+  if (options.math) {
+    auto loaded = LoadCorpus(options.data, options.model.context);
+    if (const std::string* error = std::get_if<std::string>(&loaded)) return Failed(*error);
+    corpus = std::move(*std::get_if<Corpus>(&loaded));
+    const ModelOptions& model = options.model;
+    parameters =
+        Parameters({model.layers, model.width, model.heads, model.context, model.untied_head})
+            .size();
+  }
+  Log log(options);
+  if (const std::string error = log.OpenJson(); !error.empty()) return Failed(error);
+
+  WatchStopSignals();
+  const Corpus* const text = corpus ? &*corpus : nullptr;
+  log.Header(text, parameters);
+  const std::string failure = Train(
+      options, text, [&](const StepRecord& record) { log.Step(record); },
+      [] { return StopSignal() != 0; });
+  const bool written = log.Finish();
+  if (!failure.empty()) return Failed(failure);
+  if (StopSignal() != 0) return 128 + StopSignal();
+  return written ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace poolscope::trainer
+
+int main(int argc, char** argv) { return poolscope::trainer::Main(argc, argv); }

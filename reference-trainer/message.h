@@ -1,0 +1,58 @@
+#pragma once
+
+#include <poolscope/annotate.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "reference-trainer/block.h"
+
+namespace poolscope::trainer {
+
+// One message on a link. Owned by one thread at a time: sender, lane, buffer, receiver.
+struct Message {
+  // What the annotations say of it; units and meaning as in poolscope_transfer.
+  uint64_t source = 0;
+  uint64_t destination = 0;
+  uint64_t sequence = 0;
+  uint64_t version = POOLSCOPE_NO_VALUE;
+  uint64_t applied_version = POOLSCOPE_NO_VALUE;
+  uint64_t raw_bytes = 0;
+  uint64_t wire_bytes = 0;
+  uint64_t step = POOLSCOPE_NO_VALUE;
+  uint64_t micro_batch = POOLSCOPE_NO_VALUE;
+  nvtxStringHandle_t codec_name = nullptr;
+
+  // Contents. Values are empty where nothing is computed (--math none, a probe).
+  Block block;
+  std::vector<float> values;              // after decoding
+  uint64_t attempt = POOLSCOPE_NO_VALUE;  // asynchronous gradients: see Admission
+  double loss_sum = 0;                    // over its micro-batches
+  uint64_t micro_batches = 0;
+  uint64_t tokens = 0;
+
+  // The link's own: when it was handed over, and its open queued or wire range.
+  int64_t handed_over_ns = 0;
+  nvtxRangeId_t range = 0;
+
+  poolscope_transfer Annotation(poolscope_stage stage) const {
+    poolscope_transfer transfer = {};
+    transfer.stage = stage;
+    transfer.source = source;
+    transfer.destination = destination;
+    transfer.sequence = sequence;
+    transfer.version = version;
+    transfer.applied_version = applied_version;
+    transfer.raw_bytes = raw_bytes;
+    transfer.wire_bytes = wire_bytes;
+    transfer.step = step;
+    transfer.micro_batch = micro_batch;
+    transfer.codec = codec_name;
+    return transfer;
+  }
+};
+
+using MessagePtr = std::unique_ptr<Message>;
+
+}  // namespace poolscope::trainer

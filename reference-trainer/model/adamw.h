@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reference-trainer/model/parameters.h"
+
+namespace poolscope::trainer {
+
+// AdamW (Loshchilov, Hutter 2019) over the shard [begin, end) of a model's flat parameters, with
+// decay on matrices only and a linear warm-up of the learning rate over the first ten updates.
+class AdamW {
+ public:
+  struct Rates {
+    double learning_rate = 1e-3;
+    double weight_decay = 0.01;
+    double beta1 = 0.9;
+    double beta2 = 0.99;
+    double epsilon = 1e-8;
+  };
+
+  AdamW(const Parameters& parameters, size_t begin, size_t end, Rates rates);
+
+  // values[end − begin] −= the update for gradient_sum[end − begin] × scale.
+  void Update(std::span<float> values, std::span<const float> gradient_sum, double scale);
+
+ private:
+  const Rates rates_;
+  std::vector<uint8_t> decays_;        // [end − begin], 0 or 1
+  std::vector<float> first_, second_;  // moments, [end − begin]
+  uint64_t updates_ = 0;
+};
+
+}  // namespace poolscope::trainer

@@ -1,0 +1,29 @@
+#include "reference-trainer/model/replica.h"
+
+#include <algorithm>
+
+namespace poolscope::trainer {
+
+Replica::Replica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed)
+    : corpus_(corpus),
+      seed_(seed),
+      batch_(batch),
+      context_(shape.context),
+      gpt_(shape, batch),
+      values_(InitialParameters<float>(shape, seed)),
+      gradients_(values_.size(), 0) {}
+
+double Replica::Forward(uint64_t data) {
+  corpus_.MicroBatch(seed_, data, batch_, context_, tokens_, targets_);
+  return gpt_.Forward(values_, tokens_, targets_);
+}
+
+void Replica::Backward() { gpt_.Backward(values_, gradients_); }
+
+void Replica::ClearGradients() { std::fill(gradients_.begin(), gradients_.end(), 0.0F); }
+
+void Replica::Install(size_t offset, std::span<const float> values) {
+  std::copy(values.begin(), values.end(), values_.begin() + static_cast<std::ptrdiff_t>(offset));
+}
+
+}  // namespace poolscope::trainer

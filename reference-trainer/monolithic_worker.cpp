@@ -1,0 +1,30 @@
+#include "reference-trainer/monolithic_worker.h"
+
+#include "reference-trainer/passes.h"
+
+namespace poolscope::trainer {
+
+void RunMonolithic(Job& job) {
+  const Options& options = job.options();
+  const auto device = job.MakeDevice(0);
+  const auto replica = job.MakeReplica();
+  const auto shard = job.MakeShard(0, 1);
+  for (uint64_t step = 0; job.gate.Begin(step); ++step) {
+    StepRecord record;
+    record.step = step;
+    if (replica) replica->ClearGradients();
+    double loss_sum = 0;
+    for (uint64_t m = 0; m < options.micro_batches; ++m) {
+      loss_sum += ForwardBackward(job, *device, replica.get(),
+                                  {step, m, step, step * options.micro_batches + m});
+      record.tokens += job.tokens_of_micro_batch();
+    }
+    if (shard) shard->Add(replica->gradients());
+    Optimize(job, *device, shard.get(), step, 1);
+    if (replica) replica->Install(0, shard->values());
+    record.loss = loss_sum / static_cast<double>(options.micro_batches);
+    TellStep(job, record, options.micro_batches);
+  }
+}
+
+}  // namespace poolscope::trainer

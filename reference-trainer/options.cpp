@@ -1,0 +1,297 @@
+#include "reference-trainer/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace poolscope::trainer {
+namespace {
+
+constexpr uint64_t kMaxWorkers = 256;
+
+const std::map<std::string, Codec> kCodecs = {{"none", Codec::kNone}, {"bf16", Codec::kBf16}};
+const std::map<std::string, Stale> kStale = {{"wait", Stale::kWait},
+                                             {"drop", Stale::kDrop},
+                                             {"recompute", Stale::kRecompute},
+                                             {"apply", Stale::kApply}};
+
+template <typename T>
+const char* NameIn(const std::map<std::string, T>& names, T value) {
+  for (const auto& [name, each] : names) {
+    if (each == value) return name.c_str();
+  }
+  return "";
+}
+
+template <typename T>
+std::function<void(const std::string&)> Choice(const std::map<std::string, T>& names, T& value) {
+  return [&names, &value](const std::string& text) { value = names.at(text); };
+}
+
+template <typename T>
+CLI::Validator OneOf(const std::map<std::string, T>& names) {
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : names) keys.push_back(name);
+  return CLI::IsMember(keys);
+}
+
+// What the flags say before they are put together.
+struct Raw {
+  std::string mode = "disaggregated";
+  bool sync = false;
+  bool async = false;
+  std::string device = "cpu";
+  std::string math = "tiny";
+  double forward_ms = 10, backward_ms = 20, update_ms = 10;
+};
+
+constexpr double kMaxMs = 1e6;
+
+void AddLink(CLI::App& app, const std::string& name, const std::string& what, LinkOptions& link) {
+  const std::string group = "Links";
+  app.add_option_function<std::string>(
+         "--" + name + "-bandwidth",
+         [&link](const std::string& text) { link.shape.bytes_per_second = *ParseSuffixed(text); },
+         what + ": bytes per second, suffix k, M or G; 0 is unlimited (default 0)")
+      ->check([](const std::string& text) {
+        return ParseSuffixed(text) ? "" : "'" + text + "' is no rate such as 500M or 2G";
+      })
+      ->type_name("RATE")
+      ->group(group);
+  app.add_option_function<double>(
+         "--" + name + "-latency-ms",
+         [&link](double ms) { link.shape.latency_ns = std::llround(ms * 1e6); },
+         what + ": latency in milliseconds (default 0)")
+      ->check(CLI::Range(0.0, kMaxMs))
+      ->type_name("MS")
+      ->group(group);
+  app.add_option("--" + name + "-depth", link.shape.depth,
+                 what + ": messages that each receiver's buffer holds")
+      ->check(CLI::Range(size_t{1}, size_t{4096}))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--" + name + "-lanes", link.shape.lanes, what + ": messages on the wire at once")
+      ->check(CLI::Range(size_t{1}, size_t{64}))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option_function<std::string>("--" + name + "-codec", Choice(kCodecs, link.codec),
+                                       what + ": none or bf16 (default none)")
+      ->check(OneOf(kCodecs))
+      ->type_name("CODEC")
+      ->group(group);
+}
+
+void AddEmulated(CLI::App& app, Raw& raw, Options& options) {
+  const std::string group = "Emulated device";
+  app.add_option(
+         "--math", raw.math,
+         "tiny: a tiny real model learns inside the stated times; none: nothing is computed")
+      ->check(CLI::IsMember({"none", "tiny"}))
+      ->capture_default_str()
+      ->group(group);
+  const auto ms = [&](const char* flag, double& value, const char* help) {
+    app.add_option(flag, value, help)
+        ->check(CLI::Range(0.0, kMaxMs))
+        ->type_name("MS")
+        ->capture_default_str()
+        ->group(group);
+  };
+  ms("--forward-ms", raw.forward_ms, "forward pass of a micro-batch");
+  ms("--backward-ms", raw.backward_ms, "backward pass of a micro-batch");
+  ms("--update-ms", raw.update_ms, "optimizer, whole pool: each of U workers takes 1/U of it");
+  app.add_option("--jitter", options.jitter, "relative standard deviation of these times")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("SIGMA")
+      ->capture_default_str()
+      ->group(group);
+  const auto bytes = [&](const char* flag, uint64_t& value, const char* help) {
+    app.add_option_function<std::string>(
+           flag,
+           [&value](const std::string& text) {
+             value = static_cast<uint64_t>(*ParseSuffixed(text));
+           },
+           help)
+        ->check([](const std::string& text) {
+          const auto size = ParseSuffixed(text);
+          return size && *size <= 1e15 ? "" : "'" + text + "' is no size such as 512k or 64M";
+        })
+        ->type_name("SIZE")
+        ->group(group);
+  };
+  bytes("--gradient-bytes", options.gradient_bytes,
+        "gradients of the whole model, suffix k, M or G (default 1M)");
+  bytes("--weight-bytes", options.weight_bytes, "weights of the whole model (default 1M)");
+}
+
+void AddModel(CLI::App& app, ModelOptions& model) {
+  const std::string group = "Model";
+  const auto count = [&](const char* flag, uint64_t& value, uint64_t max, const char* help) {
+    app.add_option(flag, value, help)
+        ->check(CLI::Range(uint64_t{1}, max))
+        ->type_name("N")
+        ->group(group);
+  };
+  count("--layers", model.layers, 64, "transformer blocks (default 2; emulated 1)");
+  count("--width", model.width, 4096, "channels (default 64; emulated 32)");
+  count("--heads", model.heads, 64,
+        "attention heads, a divisor of the width (default 4; emulated 2)");
+  count("--context", model.context, 4096, "bytes of a sequence (default 64; emulated 32)");
+  count("--batch", model.batch, 4096, "sequences of a micro-batch (default 4; emulated 2)");
+  app.add_flag("--untied-head", model.untied_head, "the output layer has weights of its own")
+      ->group(group);
+  app.add_option("--learning-rate", model.learning_rate, "of AdamW")
+      ->check(CLI::Range(1e-9, 10.0))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--weight-decay", model.weight_decay, "of AdamW, on matrices")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str()
+      ->group(group);
+}
+
+void AddRun(CLI::App& app, Raw& raw, Options& options) {
+  app.add_option("--mode", raw.mode, "monolithic or disaggregated")
+      ->check(CLI::IsMember({"monolithic", "disaggregated"}))
+      ->capture_default_str();
+  auto* sync = app.add_flag("--sync", raw.sync, "hand over per step (the default)");
+  app.add_flag("--async", raw.async, "hand over per micro-batch, under a bound of version lag")
+      ->excludes(sync);
+  app.add_option("--device", raw.device, "cpu: real arithmetic; emulated: stated times")
+      ->check(CLI::IsMember({"cpu", "emulated"}))
+      ->capture_default_str();
+  const auto count = [&](const char* flag, uint64_t& value, uint64_t min, uint64_t max,
+                         const char* help) {
+    app.add_option(flag, value, help)
+        ->check(CLI::Range(min, max))
+        ->type_name("N")
+        ->capture_default_str();
+  };
+  count("--compute-workers", options.compute_workers, 1, kMaxWorkers, "workers of pool compute");
+  count("--update-workers", options.update_workers, 1, kMaxWorkers, "workers of pool update");
+  count("--micro-batches", options.micro_batches, 1, 1 << 16, "micro-batches of a step");
+  count("--steps", options.steps, 1, uint64_t{1} << 40, "optimizer updates to make");
+  count("--seed", options.seed, 0, std::numeric_limits<uint64_t>::max() / 2,
+        "of weights, data order and jitter");
+  app.add_option("--data", options.data, "file to learn from (default: a text of the system's own)")
+      ->type_name("FILE");
+  count("--lag-bound", options.lag_bound, 0, 1 << 16, "updates that a gradient may lag (--async)");
+  app.add_option_function<std::string>(
+         "--stale", Choice(kStale, options.stale),
+         "what to do beyond the bound: wait, drop, recompute or apply (default wait)")
+      ->check(OneOf(kStale))
+      ->type_name("POLICY");
+  count("--log-every", options.log_every, 1, uint64_t{1} << 40, "steps between two lines");
+  app.add_option("--json-log", options.json_log, "write a JSON object per step, then a summary")
+      ->type_name("FILE");
+}
+
+// The first flag that was given although it has no effect with the others, or null.
+const char* Ineffective(const CLI::App& app, const Options& options) {
+  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
+  if (options.device == DeviceKind::kCpu) {
+    for (const char* flag : {"--math", "--forward-ms", "--backward-ms", "--update-ms", "--jitter",
+                             "--gradient-bytes", "--weight-bytes"}) {
+      if (given(flag)) return flag;
+    }
+  }
+  return nullptr;
+}
+
+Exit Usage(const std::string& what) {
+  return {2, fmt::format("poolscope-trainer: {} (see poolscope-trainer --help)\n", what)};
+}
+
+std::string OneLine(std::string text) {
+  for (char& each : text) {
+    if (each == '\n') each = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+const char* ModeName(Mode mode) {
+  return mode == Mode::kMonolithic ? "monolithic" : mode == Mode::kSync ? "sync" : "async";
+}
+const char* CodecName(Codec codec) { return NameIn(kCodecs, codec); }
+const char* StaleName(Stale stale) { return NameIn(kStale, stale); }
+
+std::optional<double> ParseSuffixed(const std::string& text) {
+  constexpr double kKilo = 1000;
+  size_t end = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &end);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  const std::string suffix = text.substr(end);
+  if (suffix == "k" || suffix == "K") {
+    value *= kKilo;
+  } else if (suffix == "M") {
+    value *= kKilo * kKilo;
+  } else if (suffix == "G") {
+    value *= kKilo * kKilo * kKilo;
+  } else if (!suffix.empty()) {
+    return std::nullopt;
+  }
+  if (!std::isfinite(value) || value < 0) return std::nullopt;
+  return value;
+}
+
+std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
+  Options options;
+  Raw raw;
+  CLI::App app(
+      "The reference trainer: a byte-level GPT, trained on one worker or disaggregated over a\n"
+      "compute pool and an update pool.",
+      "poolscope-trainer");
+  app.set_help_flag("--help", "print this and exit");
+  AddRun(app, raw, options);
+  AddLink(app, "gradients", "compute to update", options.gradients);
+  AddLink(app, "weights", "update to compute", options.weights);
+  AddEmulated(app, raw, options);
+  AddModel(app, options.model);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return Exit{0, app.help()};
+  } catch (const CLI::ParseError& error) {
+    return Usage(OneLine(error.what()));
+  }
+
+  options.device = raw.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kEmulated;
+  if (raw.mode == "monolithic") {
+    if (raw.async) return Usage("--async needs --mode disaggregated");
+    options.mode = Mode::kMonolithic;
+  } else {
+    options.mode = raw.async ? Mode::kAsync : Mode::kSync;
+  }
+  if (const char* flag = Ineffective(app, options)) {
+    return Usage(fmt::format("{} needs --device emulated", flag));
+  }
+  options.math = raw.math == "tiny";
+  options.forward_seconds = raw.forward_ms / 1e3;
+  options.backward_seconds = raw.backward_ms / 1e3;
+  options.update_seconds = raw.update_ms / 1e3;
+
+  ModelOptions& model = options.model;
+  if (options.device == DeviceKind::kEmulated) {  // small enough to fit in the stated times
+    if (app.count("--layers") == 0) model.layers = 1;
+    if (app.count("--width") == 0) model.width = 32;
+    if (app.count("--heads") == 0) model.heads = 2;
+    if (app.count("--context") == 0) model.context = 32;
+    if (app.count("--batch") == 0) model.batch = 2;
+  }
+  if (model.width % model.heads != 0) {
+    return Usage(fmt::format("--heads {} does not divide --width {}", model.heads, model.width));
+  }
+  return options;
+}
+
+}  // namespace poolscope::trainer

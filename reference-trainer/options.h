@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "reference-trainer/admission.h"
+#include "reference-trainer/block.h"
+#include "reference-trainer/link.h"
+
+namespace poolscope::trainer {
+
+enum class Mode { kMonolithic, kSync, kAsync };
+const char* ModeName(Mode mode);     // "monolithic", "sync", "async"
+const char* CodecName(Codec codec);  // "none", "bf16"
+const char* StaleName(Stale stale);  // "wait", "drop", "recompute", "apply"
+
+enum class DeviceKind { kCpu, kEmulated };
+
+struct LinkOptions {
+  Link::Shape shape;
+  Codec codec = Codec::kNone;
+};
+
+struct ModelOptions {
+  uint64_t layers = 2;
+  uint64_t width = 64;
+  uint64_t heads = 4;
+  uint64_t context = 64;
+  uint64_t batch = 4;  // sequences of a micro-batch
+  bool untied_head = false;
+  double learning_rate = 1e-3;
+  double weight_decay = 0.01;
+};
+
+// All that the command line says. Times in seconds, sizes in bytes.
+struct Options {
+  Mode mode = Mode::kSync;
+  DeviceKind device = DeviceKind::kCpu;
+  bool math = true;  // false: an emulated device that computes nothing
+  uint64_t compute_workers = 2;
+  uint64_t update_workers = 1;
+  uint64_t micro_batches = 4;  // of a step
+  uint64_t steps = 200;
+  uint64_t seed = 1;
+  std::string data;  // "": a text of the system's own
+
+  uint64_t lag_bound = 1;
+  Stale stale = Stale::kWait;
+  LinkOptions gradients;
+  LinkOptions weights;
+
+  // Emulated devices.
+  double forward_seconds = 0.010;       // per micro-batch
+  double backward_seconds = 0.020;      // per micro-batch
+  double update_seconds = 0.010;        // of the whole pool
+  double jitter = 0;                    // relative sigma
+  uint64_t gradient_bytes = 1'000'000;  // whole model, before encoding
+  uint64_t weight_bytes = 1'000'000;
+
+  ModelOptions model;
+
+  uint64_t log_every = 10;
+  std::string json_log;  // "": none
+};
+
+// What main should do instead of training: print `text` and exit with `code`.
+struct Exit {
+  int code = 0;
+  std::string text;
+};
+
+// `--help` exits with 0, wrong usage with 2 and one line.
+std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv);
+
+// "64M" → 64,000,000: a number with an optional k, M or G (powers of 1000). None where it is not a
+// number or negative.
+std::optional<double> ParseSuffixed(const std::string& text);
+
+}  // namespace poolscope::trainer

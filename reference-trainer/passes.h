@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "reference-trainer/device.h"
+#include "reference-trainer/job.h"
+
+namespace poolscope::trainer {
+
+// One forward and backward pass: which micro-batch of which step, with which weights, on what data.
+struct MicroBatch {
+  uint64_t step = 0;
+  uint64_t number = 0;   // within the step
+  uint64_t version = 0;  // of the weights
+  uint64_t data = 0;     // index in the corpus' order
+};
+
+// Adds its gradients to the replica's sum; returns its mean loss, NaN where `replica` is null.
+double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& work);
+
+// The update of `step` on one of `shards` shards, with the mean over the step's micro-batches.
+// `shard` may be null.
+void Optimize(Job& job, Device& device, Shard* shard, uint64_t step, size_t shards);
+
+// The marks, counters and journal of an update, by worker 0. `record` lacks only its end.
+void TellStep(Job& job, StepRecord record, uint64_t micro_batches);
+
+}  // namespace poolscope::trainer

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reference-trainer/data.h"
+#include "reference-trainer/journal.h"
+#include "reference-trainer/options.h"
+
+namespace poolscope::trainer {
+
+// Called on the caller's thread for each step, in order.
+using OnStep = std::function<void(const StepRecord&)>;
+// Asked now and then on the caller's thread; true ends the run after the current step.
+using ShouldStop = std::function<bool()>;
+
+// Trains as `options` say; `corpus` is null where nothing is computed. Returns why the run failed,
+// "" where it did not.
+std::string Train(const Options& options, const Corpus* corpus, const OnStep& on_step,
+                  const ShouldStop& should_stop);
+
+}  // namespace poolscope::trainer

@@ -1,0 +1,118 @@
+#include "reference-trainer/worker.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace poolscope::trainer {
+namespace {
+
+constexpr int kProbes = 3;
+constexpr uint64_t kProbeBytes = 1024;
+constexpr double kEmulatedCodecBytesPerSecond = 50e9;
+
+}  // namespace
+
+double Worker::CodecSeconds(const Message& message) const {
+  if (message.block.codec == Codec::kNone) return 0;
+  return static_cast<double>(message.raw_bytes) / kEmulatedCodecBytesPerSecond;
+}
+
+bool Worker::Send(Link& link, Codec codec, MessagePtr message, std::span<const float> values,
+                  const std::function<void(OpenWait&)>& meanwhile) {
+  message->source = index_;
+  message->sequence = link.NextSequence(index_);
+  message->wire_bytes = WireBytes(codec, message->raw_bytes);
+  message->codec_name = job_.annotations.CodecNameOf(codec);
+  message->block.codec = codec;
+  // Without a codec an emulated device has nothing to do; a real one copies and checksums.
+  const bool staged = codec != Codec::kNone || job_.options().device == DeviceKind::kCpu;
+  if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
+  device_->Run(CodecSeconds(*message), [&] { message->block = Encode(codec, values); });
+  if (staged) {
+    const poolscope_transfer encode = message->Annotation(POOLSCOPE_ENCODE);
+    poolscope_end_transfer(&encode);
+  }
+  return HandOver(link, std::move(message), meanwhile, true);
+}
+
+bool Worker::HandOver(Link& link, MessagePtr message,
+                      const std::function<void(OpenWait&)>& meanwhile, bool annotate) {
+  OpenWait wait;
+  for (;;) {
+    const uint64_t ticket = signal_.Ticket();
+    job_.CheckRunning();
+    const Reserved reserved = link.TryReserve(message->destination, signal_);
+    if (reserved == Reserved::kClosed) return false;
+    if (reserved == Reserved::kYes) break;
+    if (meanwhile) meanwhile(wait);
+    if (annotate) wait.Begin(POOLSCOPE_BLOCKED_LINK, link.annotation());
+    device_->Waited();
+    signal_.WaitPast(ticket);
+  }
+  wait.End();
+  link.HandOver(std::move(message));
+  return true;
+}
+
+MessagePtr Worker::Receive(Link& link) {
+  OpenWait wait;
+  for (;;) {
+    const uint64_t ticket = signal_.Ticket();
+    job_.CheckRunning();
+    if (MessagePtr message = link.TryTake(index_)) {
+      wait.End(message->source, message->sequence);
+      return message;
+    }
+    wait.Begin(POOLSCOPE_WAIT_LINK, link.annotation());
+    device_->Waited();
+    signal_.WaitPast(ticket);
+  }
+}
+
+void Worker::Open(const Link& link, Message& message) {
+  const bool staged =
+      message.block.codec != Codec::kNone || job_.options().device == DeviceKind::kCpu;
+  bool good = true;
+  std::string error;
+  if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
+  device_->Run(CodecSeconds(message), [&] { good = Decode(message.block, message.values, error); });
+  if (staged) {
+    const poolscope_transfer decode = message.Annotation(POOLSCOPE_DECODE);
+    poolscope_end_transfer(&decode);
+  }
+  if (good) return;
+  job_.Fail(fmt::format("message {} of worker {} on link {} is damaged: {}", message.sequence,
+                        message.source, link.name(), error));
+  throw Abandoned{};
+}
+
+void Worker::Apply(const Link& link, const Message& message, const std::function<void()>& math) {
+  poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
+  math();
+  const poolscope_transfer apply = message.Annotation(POOLSCOPE_APPLY);
+  poolscope_end_transfer(&apply);
+}
+
+void Worker::SendProbes(Link& link) {
+  for (int i = 0; i < kProbes; ++i) {
+    auto message = std::make_unique<Message>();
+    message->source = index_;
+    message->sequence = link.NextSequence(index_);
+    message->raw_bytes = message->wire_bytes = kProbeBytes;
+    HandOver(link, std::move(message), {}, false);
+  }
+}
+
+void Worker::ReceiveProbes(Link& link) {
+  for (int i = 0; i < kProbes;) {
+    const uint64_t ticket = signal_.Ticket();
+    if (link.TryTake(index_)) {
+      ++i;
+    } else {
+      signal_.WaitPast(ticket);
+    }
+  }
+}
+
+}  // namespace poolscope::trainer

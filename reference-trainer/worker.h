@@ -1,0 +1,55 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "reference-trainer/job.h"
+
+namespace poolscope::trainer {
+
+// What compute and update workers have in common: a device, and the two ends of a link. Lives on
+// its own thread. Waits throw Abandoned when the run has failed.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+
+  // On the worker's own thread: what precedes step 0 (the probe of the links), then the run.
+  virtual void Probe() = 0;
+  virtual void Run() = 0;
+
+ protected:
+  Worker(Job& job, size_t index, size_t device_number, Signal& signal)
+      : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device_number)) {}
+
+  // Encodes `values` into the message, waits for a slot of its destination and hands it over.
+  // While blocked, `meanwhile` (may be empty) is called whenever something has changed; it may end
+  // the wait. False: the receiver has gone.
+  bool Send(Link& link, Codec codec, MessagePtr message, std::span<const float> values,
+            const std::function<void(OpenWait&)>& meanwhile);
+
+  // Waits for the next message of `link`.
+  MessagePtr Receive(Link& link);
+
+  // Decodes into message.values; fails the run where the block is damaged.
+  void Open(const Link& link, Message& message);
+
+  // Runs `math` as the message's apply stage.
+  void Apply(const Link& link, const Message& message, const std::function<void()>& math);
+
+  // Small messages that show the link's latency and bandwidth before step 0.
+  void SendProbes(Link& link);
+  void ReceiveProbes(Link& link);
+
+  Job& job_;
+  const size_t index_;
+  Signal& signal_;
+  const std::unique_ptr<Device> device_;
+
+ private:
+  bool HandOver(Link& link, MessagePtr message, const std::function<void(OpenWait&)>& meanwhile,
+                bool annotate);
+  double CodecSeconds(const Message& message) const;
+};
+
+}  // namespace poolscope::trainer
