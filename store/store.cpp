@@ -4,6 +4,7 @@
 
 #include <system_error>
 
+#include "store/event_table.h"
 #include "store/migrations.h"
 #include "store/schema.h"
 #include "store/store_impl.h"
@@ -137,6 +138,7 @@ Status Store::Impl::CreateSchema() {
 }
 
 Status Store::Impl::Prepare() {
+  if (RegisterEventTable(db.get()) != SQLITE_OK) return db.LastError("opening");
   if (mode == Mode::kRead) return {};
   // NORMAL: a commit reaches the kernel before it returns, so it survives the death of any process;
   // only a power failure may take back the newest commits (never half of one). FULL would wait for
