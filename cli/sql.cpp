@@ -31,10 +31,14 @@ int Fail(std::string message) {
 // A value as one cell of a line: no tabs, line ends or other control characters.
 std::string Cell(sqlite3_stmt* statement, int column) {
   switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_NULL: return "";
-    case SQLITE_FLOAT: return fmt::format("{}", sqlite3_column_double(statement, column));
-    case SQLITE_BLOB: return fmt::format("({} bytes)", sqlite3_column_bytes(statement, column));
-    default: break;
+    case SQLITE_NULL:
+      return "";
+    case SQLITE_FLOAT:
+      return fmt::format("{}", sqlite3_column_double(statement, column));
+    case SQLITE_BLOB:
+      return fmt::format("({} bytes)", sqlite3_column_bytes(statement, column));
+    default:
+      break;
   }
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
   std::string cell;
@@ -55,10 +59,14 @@ std::string Cell(sqlite3_stmt* statement, int column) {
 
 nlohmann::ordered_json JsonValue(sqlite3_stmt* statement, int column) {
   switch (sqlite3_column_type(statement, column)) {
-    case SQLITE_INTEGER: return sqlite3_column_int64(statement, column);
-    case SQLITE_FLOAT: return sqlite3_column_double(statement, column);  // not finite: null
-    case SQLITE_NULL: return nullptr;
-    case SQLITE_BLOB: return fmt::format("({} bytes)", sqlite3_column_bytes(statement, column));
+    case SQLITE_INTEGER:
+      return sqlite3_column_int64(statement, column);
+    case SQLITE_FLOAT:
+      return sqlite3_column_double(statement, column);  // not finite: null
+    case SQLITE_NULL:
+      return nullptr;
+    case SQLITE_BLOB:
+      return fmt::format("({} bytes)", sqlite3_column_bytes(statement, column));
     default:
       return std::string(reinterpret_cast<const char*>(sqlite3_column_text(statement, column)),
                          static_cast<size_t>(sqlite3_column_bytes(statement, column)));
