@@ -7,8 +7,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_code = 0;
   // Commands are added here as they come.
-  poolscope::AddReportCommand(app, exit_code);
-  poolscope::AddWhatIfCommand(app, exit_code);
+  poolscope::AddRunCommand(app, exit_code);
+  poolscope::AddCollectCommand(app, exit_code);
   poolscope::AddSqlCommand(app, exit_code);
   try {
     app.parse(argc, argv);

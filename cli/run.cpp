@@ -1,0 +1,349 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "advisor/report.h"
+#include "cli/commands.h"
+#include "collector/collector.h"
+
+namespace poolscope {
+namespace {
+
+struct Arguments {
+  std::string store, pools, metrics, run_dir;
+  bool no_report = false;
+  std::vector<std::string> job;
+};
+
+template <typename... Args>
+void Say(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string line = "poolscope: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  (void)!write(STDERR_FILENO, line.data(), line.size());
+}
+
+std::string RandomHex() {
+  unsigned char bytes[16];
+  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) std::abort();
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+// --- The collector, in a child of its own: a crash of it is no crash of the job ---
+
+std::atomic<bool> stop_asked{false};
+void AskToStop(int) { stop_asked.store(true); }
+
+class CollectorChild {
+ public:
+  explicit CollectorChild(CollectorOptions options) : options_(std::move(options)) {}
+
+  // Returns when it takes sessions, or says why it cannot.
+  Status Start() {
+    int ready[2];
+    if (pipe2(ready, O_CLOEXEC) != 0) return Error{std::strerror(errno)};
+    pid_ = fork();
+    if (pid_ < 0) {
+      close(ready[0]);
+      close(ready[1]);
+      return Error{fmt::format("cannot start the collector: {}", std::strerror(errno))};
+    }
+    if (pid_ == 0) Child(ready);
+    close(ready[1]);
+    std::string answer;
+    char buffer[512];
+    ssize_t got;
+    while ((got = read(ready[0], buffer, sizeof(buffer))) != 0) {
+      if (got < 0 && errno != EINTR) break;
+      if (got > 0) answer.append(buffer, static_cast<size_t>(got));
+    }
+    close(ready[0]);
+    if (answer.starts_with("ready")) return {};
+    Wait();
+    return Error{answer.empty() ? "the collector ended before it began" : answer};
+  }
+
+  // Asks it to store what is left and waits for it. False: it could not.
+  bool Finish() {
+    if (pid_ <= 0) return false;
+    kill(pid_, SIGTERM);
+    return Wait() == 0;
+  }
+  pid_t pid() const { return pid_; }
+  void Gone() { pid_ = -1; }
+
+ private:
+  int Wait() {
+    int status = 0;
+    while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  }
+
+  [[noreturn]] void Child(const int (&ready)[2]) {
+    // A group of its own: the terminal's Ctrl-C is for the job. Its parent's end is its own.
+    const pid_t parent = getppid();
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_NAME, "poolscope-coll");
+    if (getppid() != parent) _exit(1);
+    sigset_t none;
+    sigemptyset(&none);
+    struct sigaction action = {};
+    action.sa_handler = AskToStop;
+    sigaction(SIGTERM, &action, nullptr);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGTTOU, SIG_IGN);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    close(ready[0]);
+    bool told = false;
+    CollectorCalls calls;
+    calls.ready = [&](const std::string& metrics) {
+      (void)!write(ready[1], "ready", 5);
+      close(ready[1]);
+      told = true;
+      if (!metrics.empty()) Say("metrics at {}", metrics);
+    };
+    calls.say = [](const std::string& line) { Say("{}", line); };
+    const Status status = RunCollector(options_, stop_asked, calls);
+    if (!status.ok()) {
+      const std::string& why = status.error().message;
+      if (!told) {
+        (void)!write(ready[1], why.data(), why.size());
+      } else {
+        Say("{}", why);
+      }
+    }
+    _exit(status.ok() ? 0 : 1);
+  }
+
+  CollectorOptions options_;
+  pid_t pid_ = -1;
+};
+
+// --- The job ---
+
+// Where the agent stands beside this program, "" where it does not.
+std::string AgentPath() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return "";
+  const auto agent = program.parent_path().parent_path() / "lib" / "libpoolscope_agent.so";
+  return std::filesystem::exists(agent, error) ? agent.string() : "";
+}
+
+// The job's pid, or -1 with errno of its start.
+pid_t StartJob(const std::vector<std::string>& job, const sigset_t& mask) {
+  int failed[2];
+  if (pipe2(failed, O_CLOEXEC) != 0) return -1;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    sigprocmask(SIG_SETMASK, &mask, nullptr);
+    std::vector<char*> argv;
+    for (const std::string& word : job) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execvp(argv[0], argv.data());
+    const int error = errno;
+    (void)!write(failed[1], &error, sizeof(error));
+    _exit(127);
+  }
+  close(failed[1]);
+  int error = errno;
+  if (pid > 0) {
+    error = 0;
+    while (read(failed[0], &error, sizeof(error)) < 0 && errno == EINTR) {
+    }
+    if (error != 0) waitpid(pid, nullptr, 0);
+  }
+  close(failed[0]);
+  errno = error;
+  return error == 0 ? pid : -1;
+}
+
+// Waits for the job; passes signals on; keeps a collector alive. Returns the job's wait status.
+int Supervise(pid_t job, CollectorChild& collector, const sigset_t& signals) {
+  int job_status = 0;
+  int restarts = 0;
+  while (true) {
+    siginfo_t info = {};
+    const int signal_number = sigwaitinfo(&signals, &info);
+    if (signal_number < 0) continue;
+    if (signal_number != SIGCHLD) {
+      // The terminal sent its own to the job too (same process group); others only to us.
+      if (info.si_code != SI_KERNEL) kill(job, signal_number);
+      continue;
+    }
+    bool ended = false;
+    while (true) {
+      int status = 0;
+      const pid_t pid = waitpid(-1, &status, WNOHANG);
+      if (pid <= 0) break;
+      if (pid == job) {
+        job_status = status;
+        ended = true;
+      } else if (pid == collector.pid()) {
+        collector.Gone();
+        if (ended || restarts >= 100) continue;
+        Say("the collector ended ({} {}), starting it again",
+            WIFSIGNALED(status) ? "signal" : "code",
+            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        if (restarts++ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        if (auto started = collector.Start(); !started.ok()) Say("{}", started.error().message);
+      }
+    }
+    if (ended) return job_status;
+  }
+}
+
+// To stderr, which the job's own output does not pass through.
+void PrintReport(const std::filesystem::path& path, const std::string& run_id) {
+  const auto store = Store::Open(path, Store::Mode::kRead);
+  if (!store.ok()) return Say("no report: {}", store.error().message);
+  if (const auto run = store->FindRun(run_id); !run.ok()) {
+    return Say(
+        "nothing was recorded: the job made no NVTX call (docs/mapping.md says what can be "
+        "seen of a job, and how to mark one)");
+  }
+  const auto report = BuildReport(*store, run_id);
+  if (!report.ok()) return Say("no report: {}", report.error().message);
+  std::fputs(ReportAsText(*report).c_str(), stderr);
+}
+
+int Run(const Arguments& arguments) {
+  if (arguments.job.empty()) {
+    Say("run needs a command: poolscope run -- CMD...");
+    return 2;
+  }
+  const std::string agent = AgentPath();
+  const char* injected = getenv("NVTX_INJECTION64_PATH");
+  const bool foreign = injected != nullptr && injected[0] != '\0' && injected != agent;
+  if (foreign) {
+    Say("NVTX_INJECTION64_PATH is set to {}: left as it is, nothing of this job will be recorded "
+        "unless that is Poolscope's agent; unset it to use {}",
+        injected, agent);
+  } else if (agent.empty()) {
+    Say("the agent lib/libpoolscope_agent.so is not beside this program: install it or set "
+        "NVTX_INJECTION64_PATH");
+    return 1;
+  }
+
+  CollectorOptions options;
+  options.pools = arguments.pools;
+  options.metrics_address = arguments.metrics;
+  options.owners = {static_cast<uint32_t>(geteuid())};
+  options.store = arguments.store;
+  if (options.store.empty()) {
+    char name[64];
+    const time_t now = time(nullptr);
+    strftime(name, sizeof(name), "poolscope-%Y%m%d-%H%M%S.db", localtime(&now));
+    options.store = name;
+  }
+  for (const std::string& word : arguments.job) {
+    options.command += (options.command.empty() ? "" : " ") + word;
+  }
+  const bool new_store = !std::filesystem::exists(options.store);
+  std::string folder = arguments.run_dir;
+  const bool own_folder = folder.empty();
+  if (own_folder) {
+    folder = fmt::format("/dev/shm/poolscope-{}-run-XXXXXX", geteuid());
+    if (mkdtemp(folder.data()) == nullptr) {
+      Say("cannot make a run folder under /dev/shm: {}; give one in tmpfs with --run-dir",
+          std::strerror(errno));
+      return 1;
+    }
+  }
+  options.run_folders = {folder};
+  const auto remove_folder = [&] {
+    std::error_code error;
+    if (own_folder) std::filesystem::remove_all(folder, error);
+  };
+
+  // Signals are waited for, so that none is missed between two system calls.
+  sigset_t signals;
+  sigset_t before;
+  sigemptyset(&signals);
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2}) {
+    sigaddset(&signals, number);
+  }
+  sigprocmask(SIG_BLOCK, &signals, &before);
+
+  CollectorChild collector(options);
+  if (auto started = collector.Start(); !started.ok()) {
+    Say("{}", started.error().message);
+    remove_folder();
+    return 1;
+  }
+  const std::string run_id = RandomHex();
+  setenv("POOLSCOPE_RUN_ID", run_id.c_str(), 1);
+  setenv("POOLSCOPE_RUN_DIR", folder.c_str(), 1);
+  if (!foreign) setenv("NVTX_INJECTION64_PATH", agent.c_str(), 1);
+  const pid_t job = StartJob(arguments.job, before);
+  if (job < 0) {
+    const int error = errno;
+    Say("cannot run {}: {}", arguments.job[0], std::strerror(error));
+    collector.Finish();
+    remove_folder();
+    if (new_store) std::filesystem::remove(options.store);
+    return error == ENOENT ? 127 : 126;
+  }
+  const int status = Supervise(job, collector, signals);
+  bool stored = collector.pid() > 0 && collector.Finish();
+  if (!stored) {  // once more, from what the store holds
+    stored = collector.Start().ok() && collector.Finish();
+  }
+  if (stored) {
+    remove_folder();
+  } else {
+    Say("not all events could be stored; what is left is in {}: poolscope collect --run-dir {} "
+        "--store {} takes it up",
+        folder, folder, options.store.string());
+  }
+  if (!arguments.no_report) PrintReport(options.store, run_id);
+  Say("the run is in {}", options.store.string());
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      app.add_subcommand("run", "Run a job under the agent, store its trace and print the report");
+  command->add_option("--store", arguments->store, "store to write (default poolscope-<time>.db)")
+      ->type_name("FILE");
+  command->add_option("--pools", arguments->pools, "pool mapping: a TOML file or a preset's name")
+      ->type_name("FILE|PRESET");
+  command
+      ->add_option("--metrics", arguments->metrics,
+                   "serve Prometheus metrics there, for example :9464 (port 0: a free one)")
+      ->type_name("ADDR");
+  command
+      ->add_option("--run-dir", arguments->run_dir,
+                   "folder of the session files, in tmpfs (default: a private one)")
+      ->type_name("DIR");
+  command->add_flag("--no-report", arguments->no_report, "print no report at the end");
+  command->add_option("CMD", arguments->job, "the job, after --")->type_name("");
+  command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });
+}
+
+}  // namespace poolscope

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "trace/event.h"
+
+namespace poolscope {
+
+// An event that means something for pools and links: what windows are made of. Worker and link are
+// ids of the RunModel, -1 where not known.
+struct Activity {
+  Category category = Category::kNone;
+  Stage stage = Stage::kQueued;  // kTransfer only
+  bool on_thread = true;         // a range of the worker's own thread; false: start/end, or a mark
+  int worker = -1;               // whose thread recorded it
+  int link = -1;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  // Fields of the payload schema that the event carries, else kNoValue.
+  uint64_t source = kNoValue;  // transfers and waits
+  uint64_t destination = kNoValue;
+  uint64_t sequence = kNoValue;
+  uint64_t version = kNoValue;
+  uint64_t applied_version = kNoValue;
+  uint64_t raw_bytes = 0;
+  uint64_t wire_bytes = 0;
+  uint64_t step = kNoValue;
+  uint64_t micro_batch = kNoValue;
+  uint64_t tokens = 0;  // kStep
+  uint64_t micro_batches = 0;
+  double value = 0;  // kStep: loss
+};
+
+// A sample of counter "<link>.depth".
+struct DepthSample {
+  int link = -1;
+  int64_t at_ns = 0;
+  double depth = 0;
+};
+
+}  // namespace poolscope

@@ -1,0 +1,203 @@
+#include "collector/collector.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+namespace poolscope {
+namespace {
+
+std::string BootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(file, text);
+  return text;
+}
+
+// Changed seconds ago: it may still be in the making.
+bool IsFresh(const std::filesystem::path& path) {
+  struct stat info;
+  return lstat(path.c_str(), &info) == 0 && time(nullptr) - info.st_mtime < 3;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Collector>> Collector::Open(const CollectorOptions& options) {
+  std::unique_ptr<Collector> collector(new Collector(options));
+  auto mapping = Mapping::Load(options.pools);
+  if (!mapping.ok()) return mapping.error();
+  collector->mapping_ = std::move(*mapping);
+  for (const auto& path : options.run_folders) {
+    auto folder = RunFolder::Open(path, options.owners);
+    if (!folder.ok()) return folder.error();
+    collector->folders_.push_back(std::move(*folder));
+  }
+  auto lock = StoreLock::Take(options.store);
+  if (!lock.ok()) return lock.error();
+  collector->lock_.emplace(std::move(*lock));
+  auto store = Store::Open(options.store, Store::Mode::kWrite);
+  if (!store.ok()) return store.error();
+  collector->store_.emplace(std::move(*store));
+  return collector;
+}
+
+Collector::~Collector() {
+  sessions_.clear();
+  runs_.clear();
+  store_.reset();  // before the lock on its file
+}
+
+std::vector<int> Collector::notify_fds() const {
+  std::vector<int> fds;
+  for (const RunFolder& folder : folders_) fds.push_back(folder.notify_fd());
+  return fds;
+}
+
+void Collector::Refuse(const std::filesystem::path& path, const std::string& message) {
+  if (refused_.insert(path).second) warnings_.push_back(message);
+}
+
+Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
+  std::unique_ptr<Run>& run = runs_[head.run_id];
+  if (run != nullptr) return run.get();
+  run = std::make_unique<Run>(head.run_id);
+  if (auto loaded = run->model.Load(*store_); !loaded.ok()) return loaded.error();
+  const auto rows = store_->Runs();
+  if (!rows.ok()) return rows.error();
+  for (const RunRow& row : *rows) {
+    if (row.run_id == head.run_id) run->row = row;
+  }
+  if (run->row.run_id.empty()) {
+    run->row = {head.run_id, head.host, options_.command.empty() ? head.command : options_.command};
+  }
+  // Epoch time of the run's timeline: fixed at its first sight on this boot of this host.
+  const std::string key = "clock.offset_ns." + BootId();
+  const auto settings = store_->Settings(head.run_id);
+  if (!settings.ok()) return settings.error();
+  for (const SettingRow& setting : *settings) {
+    if (setting.key == key) run->offset_ns = std::strtoll(setting.value.c_str(), nullptr, 10);
+  }
+  if (run->offset_ns == 0) {
+    const ClockTriple now = TakeTriple(ClockKind::kMonotonic);
+    run->offset_ns = now.realtime_ns - now.monotonic_ns;
+    run->model.AddSetting(key, std::to_string(run->offset_ns));
+  }
+  for (const Mapping::Link& link : mapping_.links()) {
+    run->model.DescribeLink(link.name, link.from, link.to, link.capacity, link.lanes);
+  }
+  return run.get();
+}
+
+Status Collector::Discover() {
+  for (const RunFolder& folder : folders_) {
+    folder.ClearNotice();
+    for (const auto& path : folder.Sessions()) {
+      if (sessions_.count(path) != 0 || refused_.count(path) != 0) continue;
+      auto reader = SessionReader::Open(path, options_.owners);
+      if (!reader.ok()) {
+        if (!IsFresh(path)) Refuse(path, reader.error().message);
+        continue;
+      }
+      if (path.stem() != reader->head().session_id) {
+        Refuse(path, path.string() + ": its name is not its session id, left alone");
+        continue;
+      }
+      auto run = RunOf(reader->head());
+      if (!run.ok()) return run.error();
+      auto drain = SessionDrain::Open(std::move(*reader), mapping_, (*run)->model,
+                                      (*run)->offset_ns, *store_);
+      if (!drain.ok()) {
+        Refuse(path, drain.error().message);
+        continue;
+      }
+      if ((*drain)->finished()) {  // a predecessor stored all of it and died before removing it
+        unlink(path.c_str());
+        continue;
+      }
+      (*run)->changed = true;
+      (*run)->row.ended = false;
+      sessions_[path] = {std::move(*drain), *run};
+    }
+  }
+  return {};
+}
+
+double Collector::Fill() const {
+  double fill = 0;
+  for (const auto& [path, session] : sessions_) fill = std::max(fill, session.drain->Fill());
+  return fill;
+}
+
+Result<Collector::Drained> Collector::Drain() {
+  if (auto found = Discover(); !found.ok()) return found.error();
+  Drained drained;
+  if (sessions_.empty()) return drained;
+  if (auto begun = store_->Begin(); !begun.ok()) return begun.error();
+  const auto fail = [&](const Error& error) {
+    store_->Rollback();
+    return error;
+  };
+  for (auto& [id, run] : runs_) run->live = 0;
+  for (auto& [path, session] : sessions_) {
+    auto round = session.drain->Drain(*store_);
+    if (!round.ok()) {
+      // A session that cannot be read any more (truncated, sabotaged) must not stop the others.
+      if (!session.drain->unreadable()) return fail(round.error());
+      Refuse(path, round.error().message + "; the session is left alone");
+      continue;
+    }
+    drained.events += round->events;
+    for (const uint64_t lost : round->lost) lost_ += lost;
+    drained.fill = std::max(drained.fill, round->fill);
+    Run& run = *session.run;
+    RunRow& row = run.row;
+    if (row.start_ns == 0 || session.drain->start_ns() < row.start_ns) {
+      row.start_ns = session.drain->start_ns();
+    }
+    row.end_ns = std::max(row.end_ns, session.drain->last_ns());
+    if (!session.drain->finished()) ++run.live;
+    if (round->events != 0 || session.drain->finished()) run.changed = true;
+  }
+  for (auto& [id, run] : runs_) {
+    run->row.ended = run->live == 0;
+    if (auto saved = run->model.Save(*store_); !saved.ok()) return fail(saved.error());
+    if (!std::exchange(run->changed, false)) continue;
+    if (auto put = store_->Put(run->row); !put.ok()) return fail(put.error());
+  }
+  if (auto committed = store_->Commit(); !committed.ok()) return fail(committed.error());
+  events_ += drained.events;
+
+  // From here on the store has it: space may be used again, files of the dead may go.
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    SessionDrain& drain = *it->second.drain;
+    if (refused_.count(it->first) != 0) {
+      it = sessions_.erase(it);
+    } else if (drain.finished()) {
+      unlink(it->first.c_str());
+      it = sessions_.erase(it);
+    } else {
+      if (auto released = drain.Release(); !released.ok()) {
+        Refuse(it->first, released.error().message);
+      }
+      ++it;
+    }
+  }
+  drained.sessions = sessions_.size();
+  return drained;
+}
+
+Status Collector::Leave() {
+  if (auto drained = Drain(); !drained.ok()) return drained.error();
+  for (auto& [path, session] : sessions_) {
+    if (auto set = session.drain->SetRingMode(RingMode::kOverwriteOldest); !set.ok()) {
+      Refuse(path, set.error().message);
+    }
+  }
+  sessions_.clear();
+  return {};
+}
+
+}  // namespace poolscope

@@ -1,0 +1,109 @@
+#include "collector/run_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "trace/session_format.h"
+
+namespace poolscope {
+
+std::filesystem::path DefaultRunFolder(uint32_t user) {
+  return fmt::format("/dev/shm/poolscope-{}", user);
+}
+
+Result<RunFolder> RunFolder::Open(const std::filesystem::path& path,
+                                  const std::vector<uint32_t>& owners) {
+  RunFolder folder(path);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{
+        fmt::format("cannot make the run folder {}: {}", path.string(), std::strerror(errno))};
+  }
+  folder.folder_ = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder.folder_ < 0) {
+    return Error{
+        fmt::format("cannot open the run folder {}: {}", path.string(), std::strerror(errno))};
+  }
+  struct stat info;
+  if (fstat(folder.folder_, &info) != 0) {
+    return Error{fmt::format("{}: {}", path.string(), std::strerror(errno))};
+  }
+  if (std::find(owners.begin(), owners.end(), info.st_uid) == owners.end()) {
+    return Error{
+        fmt::format("the run folder {} belongs to user {}, who is not served: remove it "
+                    "or give another with --run-dir",
+                    path.string(), info.st_uid)};
+  }
+  if ((info.st_mode & 077) != 0) {
+    return Error{fmt::format("the run folder {} has mode {:03o}, others may enter: chmod 700 it",
+                             path.string(), info.st_mode & 0777)};
+  }
+  if (flock(folder.folder_, LOCK_EX | LOCK_NB) != 0) {
+    return Error{
+        fmt::format("another collector already drains the run folder {}: stop it, or give "
+                    "another folder with --run-dir",
+                    path.string())};
+  }
+  folder.notify_ = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (folder.notify_ >= 0) {
+    inotify_add_watch(folder.notify_, path.c_str(), IN_CREATE | IN_MOVED_TO);
+  }
+  return folder;
+}
+
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : path_(std::move(other.path_)),
+      folder_(std::exchange(other.folder_, -1)),
+      notify_(std::exchange(other.notify_, -1)) {}
+
+RunFolder::~RunFolder() {
+  if (notify_ >= 0) close(notify_);
+  if (folder_ >= 0) close(folder_);
+}
+
+void RunFolder::ClearNotice() const {
+  char events[4096];
+  while (notify_ >= 0 && read(notify_, events, sizeof(events)) > 0) {
+  }
+}
+
+std::vector<std::filesystem::path> RunFolder::Sessions() const {
+  std::vector<std::filesystem::path> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end;
+       it.increment(error)) {
+    if (it->path().extension() == kSessionSuffix) found.push_back(it->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Result<StoreLock> StoreLock::Take(const std::filesystem::path& store) {
+  const int fd = open(store.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return Error{fmt::format("cannot open the store {} for writing: {}", store.string(),
+                             std::strerror(errno))};
+  }
+  StoreLock lock(fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return Error{
+        fmt::format("another collector already writes the store {}: stop it, or give "
+                    "another store",
+                    store.string())};
+  }
+  return lock;
+}
+
+StoreLock::~StoreLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace poolscope

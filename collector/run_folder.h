@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "trace/result.h"
+
+namespace poolscope {
+
+// Where a user's processes put their session files when POOLSCOPE_RUN_DIR is not set.
+std::filesystem::path DefaultRunFolder(uint32_t user);
+
+// Watches one folder of session files. Not thread-safe.
+class RunFolder {
+ public:
+  // Makes the folder (0700) where it is missing and takes the collector's lock on it. Refuses a
+  // link, a folder of a user that is not in `owners` or that others may enter, and one that another
+  // collector drains.
+  static Result<RunFolder> Open(const std::filesystem::path& path,
+                                const std::vector<uint32_t>& owners);
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+  ~RunFolder();
+
+  const std::filesystem::path& path() const { return path_; }
+  int notify_fd() const { return notify_; }  // readable when a file came; -1: not watched
+  void ClearNotice() const;
+  // Names that end as session files do, in order.
+  std::vector<std::filesystem::path> Sessions() const;
+
+ private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  std::filesystem::path path_;
+  int folder_ = -1;  // locked
+  int notify_ = -1;
+};
+
+// An exclusive hold on a store for one collector, by flock() on the database file itself (SQLite
+// locks by fcntl(), which flock() does not meet). Makes the file when there is none. Keep it longer
+// than the Store: closing the descriptor would drop SQLite's own locks of this process.
+class StoreLock {
+ public:
+  static Result<StoreLock> Take(const std::filesystem::path& store);
+  StoreLock(StoreLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  StoreLock& operator=(StoreLock&&) = delete;
+  ~StoreLock();
+
+ private:
+  explicit StoreLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace poolscope

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "store/store.h"
+#include "trace/result.h"
+
+namespace poolscope {
+
+// What is known of one run's pools, workers, links and settings. Ids are small indexes that stay
+// valid for the life of the model. Save() writes what changed since the last one.
+class RunModel {
+ public:
+  struct Worker {
+    std::string pool;
+    int64_t index = 0;
+    std::string session_id;
+    bool saved = false;
+  };
+  struct Pool {
+    std::string role;
+    std::vector<int> workers;
+    bool saved = false;
+  };
+  struct Link {
+    std::string name;
+    std::string from_pool;
+    std::string to_pool;
+    int64_t capacity = 0;
+    int64_t lanes = 1;
+    bool saved = false;
+  };
+
+  explicit RunModel(std::string run_id) : run_id_(std::move(run_id)) {}
+
+  const std::string& run_id() const { return run_id_; }
+  const std::vector<Worker>& workers() const { return workers_; }
+  const std::vector<Link>& links() const { return links_; }
+  const std::map<std::string, Pool>& pools() const { return pools_; }
+
+  // Takes over what an earlier collector stored.
+  Status Load(const Store& store);
+  Status Save(Store& store);
+
+  // Makes it when new. A role that differs from the one known replaces it.
+  int AddWorker(std::string_view pool, int64_t index, std::string_view role,
+                const std::string& session_id);
+  int FindWorker(std::string_view pool, int64_t index) const;  // -1: none
+  int AddLink(std::string_view name);                          // ends unknown until DescribeLink
+  int DescribeLink(std::string_view name, std::string_view from, std::string_view to,
+                   int64_t capacity, int64_t lanes);
+  void AddSetting(std::string_view key, std::string_view value);
+
+  // The text of a resource of domain "poolscope" (agent/include/poolscope/annotate.h). Returns the
+  // worker id of "worker POOL INDEX ROLE", else -1; text of no known form is left out.
+  int ReadResource(std::string_view text, const std::string& session_id);
+
+ private:
+  std::string run_id_;
+  std::vector<Worker> workers_;
+  std::map<std::pair<std::string, int64_t>, int> worker_ids_;
+  std::map<std::string, Pool> pools_;
+  std::vector<Link> links_;
+  std::map<std::string, int, std::less<>> link_ids_;
+  std::map<std::string, std::pair<std::string, bool>> settings_;  // value, saved
+};
+
+}  // namespace poolscope

@@ -1,0 +1,396 @@
+#include "collector/session_drain.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace poolscope {
+namespace {
+
+// Causes whose events are missing; the others keep the event and lose a part of it.
+constexpr bool LosesEvents(size_t cause) {
+  const auto c = static_cast<LossCause>(cause);
+  return c == LossCause::kRingFull || c == LossCause::kOverwritten || c == LossCause::kNoRing ||
+         c == LossCause::kOpenTableFull || c == LossCause::kUnknownCount;
+}
+
+// Beside the cursor of slot i stand, under these numbers, the ids of the newest range that its
+// thread ended: a range killed between its end record and its removal from the table of open ones
+// is then known to be counted.
+constexpr int64_t OpenIdKey(int64_t slot) { return -1 - slot; }
+constexpr int64_t ProcessRangeKey(int64_t slot) { return -1 - int64_t{kMaxThreads} - slot; }
+
+}  // namespace
+
+Result<std::unique_ptr<SessionDrain>> SessionDrain::Open(SessionReader reader,
+                                                         const Mapping& mapping, RunModel& model,
+                                                         int64_t offset_ns, Store& store) {
+  std::unique_ptr<SessionDrain> drain(
+      new SessionDrain(std::move(reader), mapping, model, offset_ns));
+  const auto process = store.FindProcess(drain->head().session_id);
+  if (!process.ok()) return process.error();
+  if (process->has_value()) {
+    drain->process_ = **process;
+    drain->process_saved_ = true;
+  } else {
+    const SessionHead& head = drain->head();
+    drain->process_ = {head.session_id, head.run_id, head.host,
+                       head.command,    head.pid,    head.parent_pid};
+  }
+  if (auto loaded = drain->LoadCursors(store); !loaded.ok()) return loaded.error();
+  if (drain->finished()) return drain;
+  if (auto set = drain->reader_.SetRingMode(RingMode::kDropNewest); !set.ok()) return set.error();
+  if (auto raised = drain->Release(); !raised.ok()) return raised.error();
+  return drain;
+}
+
+Status SessionDrain::LoadCursors(const Store& store) {
+  const auto cursors = store.Cursors(head().session_id);
+  if (!cursors.ok()) return cursors.error();
+  for (const CursorRow& row : *cursors) {
+    if (row.slot >= 0 && row.slot < int64_t{kMaxThreads}) {
+      Slot& slot = slots_[static_cast<size_t>(row.slot)];
+      slot.known = true;
+      slot.incarnation = static_cast<uint32_t>(row.incarnation);
+      slot.position = static_cast<uint64_t>(row.read_position);
+    } else if (row.slot < 0 && row.slot >= OpenIdKey(kMaxThreads - 1)) {
+      slots_[static_cast<size_t>(-1 - row.slot)].last_open =
+          static_cast<uint64_t>(row.read_position);
+    } else if (row.slot < 0 && row.slot >= ProcessRangeKey(kMaxThreads - 1)) {
+      slots_[static_cast<size_t>(-1 - int64_t{kMaxThreads} - row.slot)].last_range =
+          static_cast<uint64_t>(row.read_position);
+    }
+  }
+  const auto losses = store.EventLosses(head().run_id);
+  if (!losses.ok()) return losses.error();
+  for (const EventLossRow& row : *losses) {
+    if (row.session_id != head().session_id ||
+        row.cause != LossCauseName(LossCause::kUndecodable)) {
+      continue;
+    }
+    undecodable_ = static_cast<uint64_t>(row.events.value_or(0));
+    undecodable_first_ns_ = row.first_ns;
+    undecodable_last_ns_ = row.last_ns;
+  }
+  return {};
+}
+
+double SessionDrain::Fill() const {
+  const auto state = reader_.State();
+  if (!state.ok()) return 0;
+  double fill = 0;
+  for (uint32_t i = 0; i < state->slots_used; ++i) {
+    const auto view = reader_.Slot(i);
+    if (!view.ok() || view->ring_bytes == 0) continue;
+    const uint64_t from = std::max({view->first_position, view->read_position, slots_[i].raised});
+    if (view->write_position <= from) continue;
+    fill = std::max(fill, static_cast<double>(view->write_position - from) /
+                              static_cast<double>(view->ring_bytes));
+  }
+  return fill;
+}
+
+Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
+  Round round;
+  if (finished()) return round;
+  const bool alive = reader_.WriterAlive();  // before the reads: what is dead writes no more
+  const auto state = reader_.State();
+  unreadable_ = !state.ok();
+  if (!state.ok()) return state.error();
+  for (const ClockTriple& triple : state->triples) {
+    if (triple.ticks <= newest_triple_) continue;
+    timeline_.Add(triple);
+    newest_triple_ = triple.ticks;
+  }
+  const ClockTriple now = TakeTriple(head().clock);
+  timeline_.Add(now);
+  const int64_t now_ns = now.monotonic_ns + offset_ns_;
+  if (process_.start_ns == 0) {
+    process_.start_ns = state->triples.empty() ? now_ns : Ns(state->triples.front().ticks);
+    last_ns_ = process_.start_ns;
+  }
+  if (alive) last_ns_ = std::max(last_ns_, now_ns);
+  if (auto taken = TakeDefinitions(store, now_ns); !taken.ok()) return taken.error();
+  if (alive) {
+    if (auto taken = TakeOpenRanges(*state, round, now_ns); !taken.ok()) return taken.error();
+  }
+  for (uint32_t i = 0; i < state->slots_used; ++i) {
+    const auto view = reader_.Slot(i);
+    if (!view.ok()) {
+      CountUndecodable(now_ns);
+      continue;
+    }
+    if (auto drained = DrainSlot(store, i, *view, round, now_ns); !drained.ok()) {
+      return drained.error();
+    }
+  }
+  if (auto taken = TakeLosses(store, *state, round, now_ns); !taken.ok()) return taken.error();
+  if (!alive) {
+    if (auto done = Finish(store, *state, round); !done.ok()) return done.error();
+  }
+  for (auto& [tid, thread] : threads_) {
+    if (auto flushed = FlushThread(store, thread); !flushed.ok()) return flushed.error();
+  }
+  if (auto saved = SaveCursors(store); !saved.ok()) return saved.error();
+  if (!process_saved_ || finished()) {
+    if (auto put = store.Put(process_); !put.ok()) return put.error();
+    process_saved_ = true;
+  }
+  return round;
+}
+
+Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round,
+                               int64_t now_ns) {
+  Slot& slot = slots_[index];
+  if (!slot.known || slot.incarnation != view.incarnation) {
+    // A slot is only taken again when all of its previous thread is read, or overwritten.
+    const uint64_t raised = slot.raised;
+    slot = {};
+    slot.known = slot.changed = true;
+    slot.incarnation = view.incarnation;
+    slot.position = std::max(view.first_position, view.read_position);
+    slot.raised = raised;
+  }
+  if (view.ring_offset == 0) return {};
+  const uint64_t from = std::max(slot.position, view.first_position);
+  if (from > view.write_position) {  // impossible: start again from where the writer is
+    CountUndecodable(now_ns);
+    slot.position = view.write_position;
+    slot.changed = true;
+    return {};
+  }
+  if (from == view.write_position) return {};
+  round.fill = std::max(round.fill, static_cast<double>(view.write_position - from) /
+                                        static_cast<double>(view.ring_bytes));
+  const auto start = reader_.CopyRing(index, view, from, words_);
+  slot.position = view.write_position;
+  slot.changed = true;
+  if (!start.ok()) {
+    CountUndecodable(now_ns);
+    return {};
+  }
+  // What the records use was defined before them: this reads it at the latest.
+  if (auto taken = TakeDefinitions(store, now_ns); !taken.ok()) return taken;
+  auto thread = ThreadOf(store, view.tid);
+  if (!thread.ok()) return thread.error();
+  round.bytes += words_.size() * 8;
+  size_t at = 0;
+  Record record;
+  while (at < words_.size()) {
+    if (!DecodeUntrusted(words_, reader_.definitions(), at, record)) {
+      CountUndecodable(now_ns);
+      round.unknown.push_back({last_ns_, now_ns});
+      break;
+    }
+    if (record.kind == RecordKind::kPad) continue;
+    if (record.kind == RecordKind::kRange) slot.last_open = record.id + 1;
+    if (record.kind == RecordKind::kProcessRange) slot.last_range = record.id;
+    ++round.events;
+    if (auto taken = Take(store, record, **thread, round); !taken.ok()) return taken;
+  }
+  return {};
+}
+
+Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Round& round) {
+  Event event;
+  event.start_ns = Ns(record.start_ticks);
+  if (record.end_ticks != record.start_ticks) {
+    event.duration_ns = std::max<int64_t>(0, Ns(record.end_ticks) - event.start_ns);
+  }
+  event.value = record.value;
+  event.category = record.category;
+  event.depth = record.depth;
+  last_ns_ = std::max(last_ns_, event.end_ns());
+  const uint32_t domain_name = reader_.definitions().domains[record.domain];
+  auto name = StoreString(store, record.name);
+  if (!name.ok()) return name.error();
+  auto domain = StoreString(store, domain_name);
+  if (!domain.ok()) return domain.error();
+  event.name = *name;
+  event.domain = *domain;
+  Track* track = &thread.ranges;
+  switch (record.kind) {
+    case RecordKind::kMark:
+      event.kind = EventKind::kMark;
+      track = &thread.marks;
+      break;
+    case RecordKind::kCounter:
+      event.kind = EventKind::kCounter;
+      if ((record.flags & kRecordFloat) != 0) event.flags |= kEventFloat;
+      track = &thread.counters[*name];
+      break;
+    case RecordKind::kProcessRange:
+      event.flags |= kEventStartEnd;
+      break;
+    default:
+      break;
+  }
+  if (!record.payload.empty()) {
+    if (auto taken = TakePayload(store, record.payload, track->batch, event); !taken.ok()) {
+      return taken;
+    }
+  }
+  track->batch.events.push_back(event);
+
+  if (record.kind == RecordKind::kCounter) {
+    if (const int link = DepthOf(record.name); link >= 0) {
+      round.samples.push_back({link, event.start_ns,
+                               (record.flags & kRecordFloat) != 0
+                                   ? std::bit_cast<double>(record.value)
+                                   : static_cast<double>(static_cast<int64_t>(record.value))});
+    }
+    return {};
+  }
+  if (record.domain != poolscope_domain_ && !mapping_.has_ranges()) return {};
+  Activity activity;
+  if (!Annotate(record.domain, record.category, record.name, record.payload, activity)) return {};
+  activity.on_thread = record.kind == RecordKind::kRange;
+  activity.worker = thread.worker;
+  activity.begin_ns = event.start_ns;
+  activity.end_ns = event.end_ns();
+  round.activities.push_back(activity);
+  return {};
+}
+
+Status SessionDrain::TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
+                                 Event& event) {
+  event.payload_offset = static_cast<uint32_t>(batch.words.size());
+  event.payload_words = static_cast<uint16_t>(payload.size());
+  size_t at = 0;
+  while (at < payload.size()) {
+    const auto schema = static_cast<uint32_t>(payload[at]);
+    const size_t count = payload[at] >> 32;
+    auto id = StoreString(store, schema);
+    if (!id.ok()) return id.error();
+    batch.words.push_back(*id | uint64_t{count} << 32);
+    const auto strings = string_fields_.find(schema);
+    for (size_t i = 0; i < count; ++i) {
+      uint64_t value = payload[at + 1 + i];
+      if (strings != string_fields_.end() && i < strings->second.size() && strings->second[i]) {
+        auto text = StoreString(
+            store, value < reader_.definitions().strings.size() ? static_cast<uint32_t>(value) : 0);
+        if (!text.ok()) return text.error();
+        value = *text;
+      }
+      batch.words.push_back(value);
+    }
+    at += 1 + count;
+  }
+  return {};
+}
+
+Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
+  if (id == 0) return 0u;
+  if (id >= store_strings_.size()) store_strings_.resize(reader_.definitions().strings.size(), 0);
+  uint32_t& known = store_strings_[id];
+  if (known == 0) {
+    auto made = store.Intern(reader_.definitions().strings[id]);
+    if (!made.ok()) return made;
+    known = *made;
+  }
+  return known;
+}
+
+Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& round,
+                                int64_t now_ns) {
+  for (size_t cause = 0; cause < kLossCauses; ++cause) {
+    if (cause == static_cast<size_t>(LossCause::kUndecodable)) continue;
+    const LossState& loss = state.losses[cause];
+    const LossState before = std::exchange(losses_[cause], loss);
+    if (loss.events == before.events) continue;
+    // Counters only grow; a smaller one is a sabotaged one.
+    round.lost[cause] = loss.events > before.events ? loss.events - before.events : 0;
+    const bool counted = cause != static_cast<size_t>(LossCause::kUnknownCount);
+    EventLossRow row{head().run_id,
+                     head().session_id,
+                     LossCauseName(static_cast<LossCause>(cause)),
+                     "session",
+                     {},
+                     Ns(loss.first_ticks),
+                     Ns(loss.last_ticks)};
+    if (counted) row.events = static_cast<int64_t>(loss.events);
+    if (auto put = store.Put(row); !put.ok()) return put;
+    if (LosesEvents(cause)) {
+      round.unknown.push_back(
+          {std::max(row.first_ns, losses_read_ns_), std::max(row.last_ns, losses_read_ns_)});
+    }
+  }
+  losses_read_ns_ = now_ns;
+  if (std::exchange(undecodable_changed_, false)) {
+    const auto cause = static_cast<size_t>(LossCause::kUndecodable);
+    round.lost[cause] = undecodable_ - losses_[cause].events;
+    losses_[cause].events = undecodable_;
+    const EventLossRow row{head().run_id,
+                           head().session_id,
+                           LossCauseName(LossCause::kUndecodable),
+                           "collector",
+                           static_cast<int64_t>(undecodable_),
+                           undecodable_first_ns_,
+                           undecodable_last_ns_};
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  return {};
+}
+
+void SessionDrain::CountUndecodable(int64_t now_ns) {
+  if (undecodable_ == 0) undecodable_first_ns_ = now_ns;
+  undecodable_last_ns_ = now_ns;
+  ++undecodable_;
+  undecodable_changed_ = true;
+}
+
+Status SessionDrain::FlushThread(Store& store, Thread& thread) {
+  const auto flush = [&](Track& track, EventKind kind, uint32_t counter) -> Status {
+    if (track.batch.events.empty()) return {};
+    if (track.id == 0) {
+      auto id = store.TrackId({0, head().run_id, thread.id, static_cast<uint32_t>(kind), counter});
+      if (!id.ok()) return id.error();
+      track.id = *id;
+    }
+    if (auto appended = store.Append(track.id, track.batch); !appended.ok()) return appended;
+    track.batch.events.clear();
+    track.batch.words.clear();
+    return {};
+  };
+  if (auto done = flush(thread.ranges, EventKind::kRange, 0); !done.ok()) return done;
+  if (auto done = flush(thread.marks, EventKind::kMark, 0); !done.ok()) return done;
+  for (auto& [name, track] : thread.counters) {
+    if (auto done = flush(track, EventKind::kCounter, name); !done.ok()) return done;
+  }
+  return {};
+}
+
+Status SessionDrain::SaveCursors(Store& store) {
+  for (uint32_t i = 0; i < kMaxThreads; ++i) {
+    Slot& slot = slots_[i];
+    if (!std::exchange(slot.changed, false)) continue;
+    const auto put = [&](int64_t key, uint64_t value) {
+      return store.Put(
+          CursorRow{head().session_id, key, slot.incarnation, static_cast<int64_t>(value)});
+    };
+    if (auto done = put(i, slot.position); !done.ok()) return done;
+    if (slot.last_open != 0) {
+      if (auto done = put(OpenIdKey(i), slot.last_open); !done.ok()) return done;
+    }
+    if (slot.last_range != 0) {
+      if (auto done = put(ProcessRangeKey(i), slot.last_range); !done.ok()) return done;
+    }
+  }
+  return {};
+}
+
+Status SessionDrain::Release() {
+  for (uint32_t i = 0; i < kMaxThreads; ++i) {
+    Slot& slot = slots_[i];
+    if (!slot.known || slot.raised == slot.position) continue;
+    const auto view = reader_.Slot(i);
+    // Not for a slot that was taken again since: its thread has positions of its own.
+    if (!view.ok() || view->incarnation != slot.incarnation) continue;
+    if (slot.position <= view->write_position && slot.position > view->read_position) {
+      if (auto set = reader_.SetReadPosition(i, slot.position); !set.ok()) return set;
+    }
+    slot.raised = slot.position;
+  }
+  return {};
+}
+
+}  // namespace poolscope

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "collector/activity.h"
+#include "collector/mapping.h"
+#include "collector/run_model.h"
+#include "store/store.h"
+#include "trace/clock.h"
+#include "trace/session_reader.h"
+
+namespace poolscope {
+
+// Takes one session's events to the store. A round: Drain() inside a transaction, then, when that
+// is committed, Release(). What Drain() appended and the cursors go into the same transaction, so a
+// collector that dies anywhere leaves a store whose cursors say exactly what it holds. After a
+// failed transaction the object is of no more use: open the session anew.
+class SessionDrain {
+ public:
+  struct Round {
+    uint64_t events = 0;
+    uint64_t bytes = 0;
+    double fill = 0;                   // of the fullest ring, before the round; 0..1
+    std::vector<Activity> activities;  // ended, of this round
+    std::vector<DepthSample> samples;
+    std::vector<Activity> open;  // still open, end = now
+    struct Unknown {
+      int64_t begin_ns, end_ns;
+    };
+    std::vector<Unknown> unknown;              // spans in which events of the session are missing
+    std::array<uint64_t, kLossCauses> lost{};  // newly
+  };
+
+  // Loads the cursors, switches the session to drop-newest and corrects read positions that a
+  // predecessor had no time to raise. `model` outlives the object.
+  static Result<std::unique_ptr<SessionDrain>> Open(SessionReader reader, const Mapping& mapping,
+                                                    RunModel& model, int64_t offset_ns,
+                                                    Store& store);
+
+  const SessionHead& head() const { return reader_.head(); }
+  const std::filesystem::path& path() const { return reader_.path(); }
+  int64_t start_ns() const { return process_.start_ns; }
+  int64_t last_ns() const { return last_ns_; }  // newest time known of the process
+  const std::vector<int>& workers() const { return workers_; }
+  // The process has gone and all is drained; set by Drain().
+  bool finished() const { return !process_.end_reason.empty(); }
+  const std::string& end_reason() const { return process_.end_reason; }
+
+  // The last Drain() failed because of the session, not of the store, and left nothing behind.
+  bool unreadable() const { return unreadable_; }
+
+  double Fill() const;  // of the fullest ring now
+  Result<Round> Drain(Store& store);
+  Status Release();
+  Status SetRingMode(RingMode mode) const { return reader_.SetRingMode(mode); }
+
+ private:
+  struct Track {
+    int64_t id = 0;
+    EventBatch batch;
+  };
+  struct Thread {
+    int64_t id = 0;  // of the store
+    std::string name;
+    int worker = -1;
+    Track ranges, marks;
+    std::unordered_map<uint32_t, Track> counters;  // by store string id
+  };
+  struct Slot {
+    uint32_t incarnation = 0;
+    uint64_t position = 0;    // committed, or about to be
+    uint64_t raised = 0;      // in shared memory
+    uint64_t last_open = 0;   // open_id of the newest push/pop record + 1; 0: none
+    uint64_t last_range = 0;  // id of the newest start/end record; 0: none
+    bool known = false;
+    bool changed = false;
+  };
+  struct Meaning {  // of a (domain, name, category), by the mapping
+    bool looked_up = false;
+    Category category = Category::kNone;
+    Stage stage = Stage::kQueued;
+    int link = -1;
+  };
+  static constexpr uint32_t kNoDomain = ~uint32_t{0};
+
+  SessionDrain(SessionReader reader, const Mapping& mapping, RunModel& model, int64_t offset_ns)
+      : reader_(std::move(reader)), mapping_(mapping), model_(model), offset_ns_(offset_ns) {}
+
+  Status LoadCursors(const Store& store);
+  Status TakeDefinitions(Store& store, int64_t now_ns);
+  Result<uint32_t> StoreString(Store& store, uint32_t id);
+  Result<Thread*> ThreadOf(Store& store, uint32_t tid);
+  Status SaveThread(Store& store, uint32_t tid, Thread& thread);
+  Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round,
+                   int64_t now_ns);
+  Status Take(Store& store, const Record& record, Thread& thread, Round& round);
+  Status TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
+                     Event& event);
+  bool Annotate(uint32_t domain, uint32_t category, uint32_t name,
+                std::span<const uint64_t> payload, Activity& out);
+  int DepthOf(uint32_t counter);  // the link whose depth a counter (string id) samples, or -1
+  Status TakeOpenRanges(const SessionState& state, Round& round, int64_t now_ns);
+  Status TakeLosses(Store& store, const SessionState& state, Round& round, int64_t now_ns);
+  Status Finish(Store& store, const SessionState& state, Round& round);
+  Status FlushThread(Store& store, Thread& thread);
+  Status SaveCursors(Store& store);
+  int64_t Ns(uint64_t ticks) const { return timeline_.ToMonotonic(ticks) + offset_ns_; }
+  void CountUndecodable(int64_t now_ns);
+
+  SessionReader reader_;
+  const Mapping& mapping_;
+  RunModel& model_;
+  const int64_t offset_ns_;
+  Timeline timeline_;
+  ProcessRow process_;
+  bool process_saved_ = false;
+  int64_t last_ns_ = 0;
+  std::array<Slot, kMaxThreads> slots_{};
+  std::map<uint32_t, Thread> threads_;  // by tid
+  std::vector<int> workers_;
+  std::vector<uint32_t> store_strings_;  // by the session's string id; 0: not yet
+  std::vector<int> links_;               // by string id: link of that name; -2: not yet
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
+  std::map<uint32_t, int> depth_links_;
+  uint32_t poolscope_domain_ = kNoDomain;  // index
+  struct SchemaIds {
+    uint32_t transfer = 0, work = 0, wait = 0, step = 0;
+  } schema_;
+  std::map<uint32_t, std::vector<bool>> string_fields_;  // schemas that hold string ids
+  size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0;
+  std::array<LossState, kLossCauses> losses_{};
+  int64_t losses_read_ns_ = 0;
+  uint64_t newest_triple_ = 0;
+  bool definitions_bad_ = false;
+  bool unreadable_ = false;
+  uint64_t undecodable_ = 0;
+  bool undecodable_changed_ = false;
+  int64_t undecodable_first_ns_ = 0, undecodable_last_ns_ = 0;
+  std::vector<uint64_t> words_;  // of the ring copied last
+};
+
+}  // namespace poolscope

@@ -1,0 +1,335 @@
+// The half of SessionDrain that gives names, threads and open ranges their meaning.
+#include <algorithm>
+#include <bit>
+
+#include "collector/session_drain.h"
+
+namespace poolscope {
+namespace {
+
+std::span<const uint64_t> Group(std::span<const uint64_t> payload, uint32_t schema) {
+  size_t at = 0;
+  while (schema != 0 && at < payload.size()) {
+    const size_t count = payload[at] >> 32;
+    if (static_cast<uint32_t>(payload[at]) == schema) return payload.subspan(at + 1, count);
+    at += 1 + count;
+  }
+  return {};
+}
+
+uint64_t Field(std::span<const uint64_t> values, uint32_t field, uint64_t otherwise = kNoValue) {
+  return field < values.size() ? values[field] : otherwise;
+}
+
+uint64_t Bytes(std::span<const uint64_t> values, uint32_t field) {
+  const uint64_t value = Field(values, field, 0);
+  return value == kNoValue || value > (uint64_t{1} << 50) ? 0 : value;
+}
+
+}  // namespace
+
+Status SessionDrain::TakeDefinitions(Store& store, int64_t now_ns) {
+  if (auto read = reader_.ReadDefinitions(); !read.ok() && !definitions_bad_) {
+    definitions_bad_ = true;
+    CountUndecodable(now_ns);
+  }
+  const SessionDefinitions& known = reader_.definitions();
+  if (known.strings.size() != strings_seen_) {
+    const auto schema = [](std::string_view text) {
+      return text == kTransferSchema ? 1
+             : text == kWorkSchema   ? 2
+             : text == kWaitSchema   ? 3
+             : text == kStepSchema   ? 4
+                                     : 0;
+    };
+    for (; strings_seen_ < known.strings.size(); ++strings_seen_) {
+      const auto id = static_cast<uint32_t>(strings_seen_);
+      switch (schema(known.strings[id])) {
+        case 1:
+          schema_.transfer = id;
+          break;
+        case 2:
+          schema_.work = id;
+          break;
+        case 3:
+          schema_.wait = id;
+          break;
+        case 4:
+          schema_.step = id;
+          break;
+        default:
+          break;
+      }
+    }
+    for (uint32_t i = 1; i < known.domains.size(); ++i) {
+      if (known.strings[known.domains[i]] == kPoolscopeDomain) poolscope_domain_ = i;
+    }
+  } else if (poolscope_domain_ == kNoDomain) {
+    for (uint32_t i = 1; i < known.domains.size(); ++i) {
+      if (known.strings[known.domains[i]] == kPoolscopeDomain) poolscope_domain_ = i;
+    }
+  }
+  if (known.schemas.size() != schemas_seen_) {
+    schemas_seen_ = known.schemas.size();
+    for (const auto& [name, fields] : known.schemas) {
+      std::vector<Store::SchemaField> columns;
+      std::vector<bool> strings;
+      for (const SchemaFieldDef& field : fields) {
+        static constexpr char kLetters[] = {'u', 'u', 'i', 'd', 's'};
+        columns.push_back({known.strings[field.name], kLetters[field.type]});
+        strings.push_back(field.type == static_cast<uint16_t>(FieldType::kString));
+      }
+      if (std::find(strings.begin(), strings.end(), true) != strings.end()) {
+        string_fields_[name] = strings;
+      }
+      auto id = StoreString(store, name);
+      if (!id.ok()) return id.error();
+      if (auto put = store.PutSchema(*id, columns); !put.ok()) return put;
+    }
+  }
+  for (; names_seen_ < known.thread_names.size(); ++names_seen_) {
+    const auto& [tid, text] = known.thread_names[names_seen_];
+    auto thread = ThreadOf(store, static_cast<uint32_t>(tid));
+    if (!thread.ok()) return thread.error();
+    if ((*thread)->name == known.strings[text]) continue;
+    (*thread)->name = known.strings[text];
+    if (auto saved = SaveThread(store, static_cast<uint32_t>(tid), **thread); !saved.ok()) {
+      return saved;
+    }
+  }
+  for (; resources_seen_ < known.resources.size(); ++resources_seen_) {
+    const SessionDefinitions::Resource& resource = known.resources[resources_seen_];
+    if (resource.domain >= known.domains.size() ||
+        known.strings[known.domains[resource.domain]] != kPoolscopeDomain) {
+      continue;
+    }
+    const int worker = model_.ReadResource(known.strings[resource.text], head().session_id);
+    if (worker < 0) continue;
+    auto thread = ThreadOf(store, static_cast<uint32_t>(resource.identifier));
+    if (!thread.ok()) return thread.error();
+    (*thread)->worker = worker;
+    if (auto saved = SaveThread(store, static_cast<uint32_t>(resource.identifier), **thread);
+        !saved.ok()) {
+      return saved;
+    }
+  }
+  return {};
+}
+
+Result<SessionDrain::Thread*> SessionDrain::ThreadOf(Store& store, uint32_t tid) {
+  if (const auto found = threads_.find(tid); found != threads_.end()) return &found->second;
+  Thread& thread = threads_[tid];
+  if (auto saved = SaveThread(store, tid, thread); !saved.ok()) return saved.error();
+  return &thread;
+}
+
+Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
+  if (thread.worker < 0) {
+    const auto match = mapping_.MatchWorker({thread.name, head().command, head().host, head().pid});
+    if (match.has_value()) {
+      int64_t index = match->index;
+      if (index < 0) {
+        for (index = 0; model_.FindWorker(match->pool, index) >= 0;) ++index;
+      }
+      thread.worker = model_.AddWorker(match->pool, index, match->role, head().session_id);
+    }
+  }
+  ThreadRow row{0, head().session_id, tid, thread.name, "", -1};
+  if (thread.worker >= 0) {
+    const RunModel::Worker& worker = model_.workers()[static_cast<size_t>(thread.worker)];
+    row.pool = worker.pool;
+    row.worker_index = worker.index;
+    if (std::find(workers_.begin(), workers_.end(), thread.worker) == workers_.end()) {
+      workers_.push_back(thread.worker);
+    }
+  }
+  auto id = store.PutThread(row);
+  if (!id.ok()) return id.error();
+  thread.id = *id;
+  return {};
+}
+
+int SessionDrain::DepthOf(uint32_t counter) {
+  const auto found = depth_links_.find(counter);
+  if (found != depth_links_.end()) return found->second;
+  const std::string_view text = reader_.definitions().strings[counter];
+  constexpr std::string_view kSuffix = ".depth";
+  const int link =
+      text.ends_with(kSuffix) ? model_.AddLink(text.substr(0, text.size() - kSuffix.size())) : -1;
+  depth_links_.emplace(counter, link);
+  return link;
+}
+
+bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
+                            std::span<const uint64_t> payload, Activity& out) {
+  const SessionDefinitions& known = reader_.definitions();
+  if (domain == poolscope_domain_) {
+    if (category < 1 || category > static_cast<uint32_t>(Category::kPhase)) return false;
+    out.category = static_cast<Category>(category);
+    const bool names_link =
+        out.category == Category::kTransfer || out.category == Category::kWaitLink ||
+        out.category == Category::kBlockedLink || out.category == Category::kDiscard;
+    if (names_link) {
+      if (links_.size() <= name) links_.resize(known.strings.size(), -2);
+      if (links_[name] == -2) links_[name] = model_.AddLink(known.strings[name]);
+      out.link = links_[name];
+    }
+  } else {
+    Meaning& meaning = mapped_[{domain, name, category}];
+    if (!meaning.looked_up) {
+      meaning.looked_up = true;
+      const auto text = known.categories.find({domain, category});
+      const auto match = mapping_.MatchRange(
+          known.strings[known.domains[domain]],
+          text == known.categories.end() ? "" : std::string_view(known.strings[text->second]),
+          known.strings[name]);
+      if (match.has_value()) {
+        meaning.category = match->category;
+        meaning.stage = match->stage;
+        meaning.link = match->link.empty() ? -1 : model_.AddLink(match->link);
+      }
+    }
+    if (meaning.category == Category::kNone) return false;
+    out.category = meaning.category;
+    out.stage = meaning.stage;
+    out.link = meaning.link;
+  }
+  if (payload.empty()) return true;
+  if (const auto t = Group(payload, schema_.transfer); !t.empty()) {
+    const uint64_t stage = Field(t, kTransferStage, 0);
+    if (stage > static_cast<uint64_t>(Stage::kApply)) return false;
+    out.stage = static_cast<Stage>(stage);
+    out.source = Field(t, kTransferSource);
+    out.destination = Field(t, kTransferDestination);
+    out.sequence = Field(t, kTransferSequence);
+    out.version = Field(t, kTransferVersion);
+    out.applied_version = Field(t, kTransferAppliedVersion);
+    out.raw_bytes = Bytes(t, kTransferRawBytes);
+    out.wire_bytes = Bytes(t, kTransferWireBytes);
+    out.step = Field(t, kTransferStep);
+    out.micro_batch = Field(t, kTransferMicroBatch);
+  } else if (const auto w = Group(payload, schema_.work); !w.empty()) {
+    out.step = Field(w, kWorkStep);
+    out.micro_batch = Field(w, kWorkMicroBatch);
+    out.version = Field(w, kWorkVersion);
+  } else if (const auto wait = Group(payload, schema_.wait); !wait.empty()) {
+    out.source = Field(wait, kWaitSource);
+    out.sequence = Field(wait, kWaitSequence);
+  } else if (const auto s = Group(payload, schema_.step); !s.empty()) {
+    out.step = Field(s, kStepNumber);
+    out.version = Field(s, kStepVersion);
+    out.tokens = Bytes(s, kStepTokens);
+    out.micro_batches = Bytes(s, kStepMicroBatches);
+    out.value = std::bit_cast<double>(Field(s, kStepLoss, std::bit_cast<uint64_t>(0.0)));
+  }
+  return true;
+}
+
+Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round, int64_t now_ns) {
+  if (poolscope_domain_ == kNoDomain && !mapping_.has_ranges()) return {};
+  std::vector<OpenRange> stack;
+  const auto add = [&](uint32_t domain, uint32_t category, uint32_t name, uint64_t start,
+                       std::span<const uint64_t> payload, bool on_thread, int worker) {
+    if (domain != poolscope_domain_ && !mapping_.has_ranges()) return;
+    Activity activity;
+    if (!Annotate(domain, category, name, payload, activity)) return;
+    activity.begin_ns = Ns(start);
+    activity.end_ns = std::max(activity.begin_ns, now_ns);
+    activity.on_thread = on_thread;
+    activity.worker = worker;
+    round.open.push_back(activity);
+  };
+  for (uint32_t i = 0; i < state.slots_used; ++i) {
+    const auto view = reader_.Slot(i);
+    if (!view.ok() || view->state != SlotState::kLive || view->open_depth == 0) continue;
+    const auto thread = threads_.find(view->tid);
+    if (thread == threads_.end() || thread->second.worker < 0) continue;
+    if (!reader_.ReadOpenStack(i, stack).ok()) continue;
+    for (const OpenRange& range : stack) {
+      add(range.domain, range.category, range.name, range.start_ticks, {}, true,
+          thread->second.worker);
+    }
+  }
+  std::vector<OpenProcessRange> ranges;
+  if (reader_.ReadProcessRanges(ranges).ok()) {
+    for (const OpenProcessRange& range : ranges) {
+      const auto thread = threads_.find(range.start_tid);
+      add(range.domain, range.category, range.name, range.start_ticks, range.payload, false,
+          thread == threads_.end() ? -1 : thread->second.worker);
+    }
+  }
+  return {};
+}
+
+Status SessionDrain::Finish(Store& store, const SessionState& state, Round& round) {
+  process_.end_ns = std::max(last_ns_, process_.start_ns);
+  process_.end_reason = state.ended ? "exited" : "killed";
+  const auto close = [&](uint32_t tid, uint64_t start, uint32_t name, uint32_t category,
+                         uint32_t domain, std::span<const uint64_t> payload, uint16_t depth,
+                         uint8_t flags) -> Status {
+    auto thread = ThreadOf(store, tid);
+    if (!thread.ok()) return thread.error();
+    Event event;
+    event.start_ns = Ns(start);
+    event.duration_ns = std::max<int64_t>(0, process_.end_ns - event.start_ns);
+    event.category = category;
+    event.depth = depth;
+    event.flags = static_cast<uint8_t>(flags | kEventOpenAtDeath);
+    auto name_id = StoreString(store, name);
+    if (!name_id.ok()) return name_id.error();
+    auto domain_id = StoreString(store, reader_.definitions().domains[domain]);
+    if (!domain_id.ok()) return domain_id.error();
+    event.name = *name_id;
+    event.domain = *domain_id;
+    Track& track = (*thread)->ranges;
+    if (!payload.empty()) {
+      if (auto taken = TakePayload(store, payload, track.batch, event); !taken.ok()) return taken;
+    }
+    track.batch.events.push_back(event);
+    ++round.events;
+    const OpenRangeRow row{
+        head().run_id, head().session_id, tid,           reader_.definitions().strings[name],
+        category,      event.start_ns,    event.end_ns()};
+    if (auto put = store.Put(row); !put.ok()) return put;
+    Activity activity;
+    if ((domain == poolscope_domain_ || mapping_.has_ranges()) &&
+        Annotate(domain, category, name, payload, activity)) {
+      activity.worker = (*thread)->worker;
+      activity.on_thread = (flags & kEventStartEnd) == 0;
+      activity.begin_ns = event.start_ns;
+      activity.end_ns = event.end_ns();
+      round.activities.push_back(activity);
+    }
+    return {};
+  };
+  std::vector<OpenRange> stack;
+  for (uint32_t i = 0; i < state.slots_used; ++i) {
+    const auto view = reader_.Slot(i);
+    if (!view.ok() || view->state != SlotState::kLive || view->open_depth == 0) continue;
+    if (!reader_.ReadOpenStack(i, stack).ok()) continue;
+    for (size_t depth = stack.size(); depth-- > 0;) {
+      const OpenRange& range = stack[depth];
+      if (range.open_id + uint64_t{1} == slots_[i].last_open)
+        continue;  // its end record is in the ring
+      if (auto closed = close(view->tid, range.start_ticks, range.name, range.category,
+                              range.domain, {}, static_cast<uint16_t>(depth), 0);
+          !closed.ok()) {
+        return closed;
+      }
+    }
+  }
+  std::vector<OpenProcessRange> ranges;
+  if (!reader_.ReadProcessRanges(ranges).ok()) return {};
+  for (const OpenProcessRange& range : ranges) {
+    const auto ended = [&](const Slot& slot) { return slot.last_range == range.id; };
+    if (std::any_of(slots_.begin(), slots_.end(), ended)) continue;
+    if (auto closed = close(range.start_tid, range.start_ticks, range.name, range.category,
+                            range.domain, range.payload, 0, kEventStartEnd);
+        !closed.ok()) {
+      return closed;
+    }
+  }
+  return {};
+}
+
+}  // namespace poolscope
