@@ -14,6 +14,9 @@
 //   kSlotsAt           ThreadSlot[kMaxThreads]
 //   kRingsAt           rings, appended as threads come; a slot says where its ring lies
 //
+// While the process lives it holds a write lock (F_OFD_SETLK, whole file) on it: F_OFD_GETLK or
+// F_GETLK tells. Memory is reserved as it is needed: unreserved parts read as zeros, and the file
+// may end before kRingsAt while no thread has a ring.
 // The process writes, through a shared mapping. The collector reads with pread() into its own
 // memory and validates; it writes only the fields marked (collector), through pwrite() or a mapping
 // of the header. All integers little-endian. Times are ticks of the session's clock.
@@ -46,7 +49,7 @@ enum class LossCause : uint32_t {
   kOverwritten = 1,      // overwrite-oldest, before a collector came
   kNoRing = 2,           // no thread slot or no shared memory left
   kOpenTableFull = 3,    // range nested deeper, or more start/end ranges, than the tables hold
-  kPayloadTooLarge = 4,  // event kept, payload dropped
+  kPayloadTooLarge = 4,  // event kept, payload (or a part) dropped: too large, or not expressible
   kTooManyNames = 5,     // event kept, name replaced by "(too many names)"
   kUnmatchedEnd = 6,     // a pop or end with no start
   kUndecodable = 7,      // set by the collector: bytes that are no valid record
@@ -55,8 +58,8 @@ enum class LossCause : uint32_t {
 };
 const char* LossCauseName(LossCause cause);  // "ring_full"
 
-// Cumulative; first/last are ticks of the first and the latest lost event. The writer takes a
-// session-wide spin lock for these: losing is not the hot path.
+// Cumulative; first/last are ticks of the first and the latest lost event, set before the event is
+// counted. Every thread of the writer adds to them.
 struct LossCounter {
   std::atomic<uint64_t> events;
   std::atomic<uint64_t> first_ticks;
@@ -79,7 +82,8 @@ struct SessionHeader {
   char command[512];  // first bytes of /proc/self/cmdline, spaces between arguments
   // --- changing ---
   alignas(64) std::atomic<uint32_t> ring_mode;        // RingMode (collector)
-  std::atomic<uint32_t> ended;                        // 1: exit seen, all is written
+  std::atomic<uint32_t> ended;                        // 1: exit seen; destructors may still record
+                                                      // until the writer's lock is gone
   std::atomic<uint64_t> definition_bytes;             // published length of the definition log
   std::atomic<uint32_t> slots_used;                   // slots [0, slots_used) were ever taken
   std::atomic<uint32_t> agent_off;                    // non-zero: the agent switched itself off
@@ -121,7 +125,9 @@ inline constexpr uint32_t kOverflowString = 1;  // string 1 of every session: "(
 // --- Threads ---
 enum class SlotState : uint32_t { kFree = 0, kLive = 1, kThreadExited = 2 };
 
-// An open push/pop range. Entry i is valid while i < open_depth under an even open_sequence.
+// An open push/pop range. Entry i is valid while i < open_depth, if open_sequence is even and the
+// same before and after the copy. A pop lowers open_depth alone. Of a dead process an odd sequence
+// is final: entries below open_depth are good, but one open_id may occur twice.
 struct OpenRange {
   uint64_t start_ticks;
   uint32_t name;
@@ -157,6 +163,8 @@ struct ThreadSlot {
   OpenRange open[kMaxOpenRanges];
 };
 
+inline constexpr uint32_t kMaxProcessRangeWords = 16;
+
 // An open start/end range of the process.
 struct ProcessRange {
   std::atomic<uint64_t> id;  // 0: free; else what the job got, unique in the session
@@ -165,9 +173,9 @@ struct ProcessRange {
   uint32_t name;
   uint32_t category;
   uint32_t domain;
-  uint32_t payload_words;
-  uint32_t reserved;
-  uint64_t payload[16];
+  uint32_t payload_words;  // of payload, the plain value included
+  uint32_t flags;          // RecordFlags; with kRecordHasValue payload[0] is the plain value
+  uint64_t payload[kMaxProcessRangeWords];
 };
 
 // --- Ring records: 8-byte aligned, never straddling the ring's end (a kPad fills it) ---
@@ -179,7 +187,7 @@ enum class RecordKind : uint8_t {
   kProcessRange = 4,  // start/end range, written by the thread that ended it
 };
 enum RecordFlags : uint8_t {
-  kRecordFloat = 1,     // counter value is a double
+  kRecordFloat = 1,     // the value (counter's or plain payload's) is a double
   kRecordHasValue = 2,  // first payload word is NVTX's plain payload value
 };
 struct RecordHeader {
@@ -187,7 +195,7 @@ struct RecordHeader {
   uint8_t flags;
   uint16_t words;   // size of the whole record, header included, in 8-byte words
   uint16_t domain;  // index
-  uint16_t depth;   // nesting level
+  uint16_t depth;   // nesting level in its thread and domain, outermost 0
 };
 // Then one word {u32 name, u32 category}, then the kind's own words:
 //   kRange         start_ticks, end_ticks, open_id

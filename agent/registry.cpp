@@ -1,0 +1,246 @@
+#include "agent/registry.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "agent/process.h"
+#include "agent/text.h"
+
+namespace poolscope::agent {
+namespace {
+
+constexpr uint32_t kMaxSchemas = 1024;
+constexpr uint32_t kMaxCounters = 2048;
+constexpr uint64_t kFirstDynamicId = uint64_t{1} << 32;  // NVTX: ids under it are the job's own
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+class Locked {
+ public:
+  Locked() { pthread_mutex_lock(&mutex); }
+  ~Locked() { pthread_mutex_unlock(&mutex); }
+};
+
+// Ids that jobs choose themselves, per domain. Added to under the lock, read without.
+class ChosenIds {
+ public:
+  bool Add(uint32_t domain, uint64_t id, uint32_t index) {
+    const uint64_t key = Key(domain, id);
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      Slot& slot = slots_[(Hash(key) + i) & (kSlots - 1)];
+      const uint64_t held = slot.key.load(std::memory_order_relaxed);
+      if (held != 0 && held != key) continue;
+      slot.index.store(index, std::memory_order_relaxed);
+      slot.key.store(key, std::memory_order_release);
+      return true;
+    }
+    return false;
+  }
+
+  // ~0: unknown.
+  uint32_t Find(uint32_t domain, uint64_t id) const {
+    const uint64_t key = Key(domain, id);
+    for (uint32_t i = 0; i < kSlots; ++i) {
+      const Slot& slot = slots_[(Hash(key) + i) & (kSlots - 1)];
+      const uint64_t held = slot.key.load(std::memory_order_acquire);
+      if (held == key) return slot.index.load(std::memory_order_relaxed);
+      if (held == 0) break;
+    }
+    return ~0u;
+  }
+
+ private:
+  static constexpr uint32_t kSlots = 4096;
+  struct Slot {
+    std::atomic<uint64_t> key{0};
+    std::atomic<uint32_t> index{0};
+  };
+  static uint64_t Key(uint32_t domain, uint64_t id) { return uint64_t{domain} << 32 | id; }
+  static uint32_t Hash(uint64_t key) {
+    return static_cast<uint32_t>((key * 0x9e3779b97f4a7c15) >> 40);
+  }
+  Slot slots_[kSlots];
+};
+
+// Constant-initialised, zero pages until used; written under the lock, then counted.
+uint32_t domain_names[kMaxDomains + 1];
+uint32_t domain_count;
+Schema schemas[kMaxSchemas];
+uint32_t schema_base_names[kMaxSchemas];
+std::atomic<uint32_t> schema_count{0};
+constinit ChosenIds chosen_schemas;
+Counter counters[kMaxCounters];
+std::atomic<uint32_t> counter_count{0};
+constinit ChosenIds chosen_counters;
+
+uint64_t IdOf(ChosenIds& chosen, uint32_t domain, uint64_t wanted, uint32_t index) {
+  const bool is_chosen = wanted >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START && wanted < kFirstDynamicId;
+  if (!is_chosen) return kFirstDynamicId + index;
+  return chosen.Add(domain, wanted, index) ? wanted : 0;
+}
+
+bool SameLayout(const Schema& a, const Schema& b) {
+  return a.field_count == b.field_count && a.static_bytes == b.static_bytes &&
+         a.message_field == b.message_field && a.partial == b.partial &&
+         a.enum_bytes == b.enum_bytes && std::equal(a.fields, a.fields + a.field_count, b.fields);
+}
+
+// The schema's place in the table; a new one is told to the session. ~0: too many.
+uint32_t PlaceSchema(uint32_t base_name, Schema* schema) {
+  const uint32_t count = schema_count.load(std::memory_order_relaxed);
+  uint32_t namesakes = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (schema_base_names[i] != base_name) continue;
+    if (SameLayout(schemas[i], *schema)) return i;
+    ++namesakes;
+  }
+  if (count == kMaxSchemas) return ~0u;
+  schema->name = base_name;
+  if (namesakes != 0) {  // another layout of the same name
+    char name[kMaxStringBytes + 16];
+    const std::string_view base = session.Text(base_name);
+    const int bytes = snprintf(name, sizeof(name), "%.*s#%u", static_cast<int>(base.size()),
+                               base.data(), namesakes + 1);
+    schema->name = InternBytes(name, static_cast<size_t>(bytes));
+  }
+  if (schema->field_count != 0 && schema->enum_bytes == 0) {
+    SchemaFieldDef fields[kMaxSchemaFields];
+    for (uint32_t i = 0; i < schema->field_count; ++i) {
+      fields[i] = {schema->fields[i].name, static_cast<uint16_t>(TypeOf(schema->fields[i].source)),
+                   0};
+    }
+    if (!session.Define(DefinitionKind::kSchema, schema->name, fields,
+                        schema->field_count * uint32_t{sizeof(SchemaFieldDef)}, 0)) {
+      return ~0u;
+    }
+  }
+  schemas[count] = *schema;
+  schema_base_names[count] = base_name;
+  schema_count.store(count + 1, std::memory_order_release);
+  return count;
+}
+
+uint32_t NameOr(const char* name, const char* otherwise) {
+  return InternText(name != nullptr && name[0] != '\0' ? name : otherwise);
+}
+
+void DefineCounter(uint32_t domain, uint32_t name, bool is_float) {
+  const uint32_t payload[2] = {domain, is_float ? 1u : 0u};
+  session.Define(DefinitionKind::kCounter, name, payload, sizeof(payload), domain);
+}
+
+// The values of one sample and their names; count 0 where they are no numbers.
+void LayOutCounter(const nvtxCounterAttr_t& attributes, uint32_t name, Counter* counter) {
+  Source source;
+  const Schema* schema = nullptr;
+  if (const uint32_t size = NumberSource(attributes.schemaId, &source); size != 0) {
+    counter->count = 1;
+    counter->fields[0] = {name, 0, size, source};
+  } else if ((schema = FindSchema(counter->domain, attributes.schemaId)) != nullptr) {
+    for (uint32_t i = 0; i < schema->field_count; ++i) {
+      const Field& field = schema->fields[i];
+      if (TypeOf(field.source) == FieldType::kString) continue;
+      Field& value = counter->fields[counter->count++];
+      value = field;
+      char text[2 * kMaxStringBytes];
+      const std::string_view group = session.Text(name);
+      const std::string_view member = session.Text(field.name);
+      const int bytes = snprintf(text, sizeof(text), "%.*s/%.*s", static_cast<int>(group.size()),
+                                 group.data(), static_cast<int>(member.size()), member.data());
+      value.name = InternBytes(text, static_cast<size_t>(bytes));
+    }
+  }
+  for (uint32_t i = 0; i < counter->count; ++i) {
+    const Field& field = counter->fields[i];
+    DefineCounter(counter->domain, field.name, TypeOf(field.source) == FieldType::kDouble);
+  }
+  counter->is_float =
+      counter->count != 0 && TypeOf(counter->fields[0].source) == FieldType::kDouble;
+}
+
+bool SameCounter(const Counter& a, const Counter& b) {
+  return a.domain == b.domain && a.count == b.count &&
+         std::equal(a.fields, a.fields + a.count, b.fields);
+}
+
+}  // namespace
+
+uint32_t RegisterDomain(uint32_t name) {
+  const Locked lock;
+  for (uint32_t i = 1; i <= domain_count; ++i) {
+    if (domain_names[i] == name) return i;
+  }
+  if (domain_count == kMaxDomains ||
+      !session.Define(DefinitionKind::kDomain, domain_count + 1, &name, sizeof(name), 0)) {
+    return 0;
+  }
+  domain_names[++domain_count] = name;
+  return domain_count;
+}
+
+uint64_t RegisterSchema(uint32_t domain, const nvtxPayloadSchemaAttr_t& attributes) {
+  const bool named = (attributes.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME) != 0;
+  const uint32_t name = NameOr(named ? attributes.name : nullptr, "(unnamed schema)");
+  Schema schema;
+  memset(static_cast<void*>(&schema), 0, sizeof(schema));
+  LayOut(attributes, FindSchema, domain, &schema);
+  const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID) != 0;
+  const Locked lock;
+  const uint32_t index = PlaceSchema(name, &schema);
+  return index == ~0u ? 0 : IdOf(chosen_schemas, domain, chosen ? attributes.schemaId : 0, index);
+}
+
+uint64_t RegisterEnum(uint32_t domain, const nvtxPayloadEnumAttr_t& attributes) {
+  const bool named = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME) != 0;
+  Schema schema;
+  memset(static_cast<void*>(&schema), 0, sizeof(schema));
+  const bool sized = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE) != 0;
+  schema.message_field = -1;
+  schema.enum_bytes = sized ? static_cast<uint32_t>(attributes.sizeOfEnum) : sizeof(int);
+  const uint32_t name = NameOr(named ? attributes.name : nullptr, "(unnamed enum)");
+  const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID) != 0;
+  const Locked lock;
+  const uint32_t index = PlaceSchema(name, &schema);
+  return index == ~0u ? 0 : IdOf(chosen_schemas, domain, chosen ? attributes.schemaId : 0, index);
+}
+
+const Schema* FindSchema(uint32_t domain, uint64_t id) {
+  if (id < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) return nullptr;
+  const uint64_t index =
+      id >= kFirstDynamicId ? id - kFirstDynamicId : chosen_schemas.Find(domain, id);
+  return index < schema_count.load(std::memory_order_acquire) ? &schemas[index] : nullptr;
+}
+
+uint64_t RegisterCounter(uint32_t domain, const nvtxCounterAttr_t& attributes) {
+  const uint32_t name = NameOr(attributes.name, "(unnamed counter)");
+  Counter counter;
+  memset(static_cast<void*>(&counter), 0, sizeof(counter));
+  counter.domain = domain;
+  LayOutCounter(attributes, name, &counter);
+  const Locked lock;
+  const uint32_t count = counter_count.load(std::memory_order_relaxed);
+  uint32_t index = 0;
+  while (index < count && !SameCounter(counters[index], counter)) ++index;
+  if (index == kMaxCounters) return 0;
+  if (index == count) {
+    counters[count] = counter;
+    counter_count.store(count + 1, std::memory_order_release);
+  }
+  return IdOf(chosen_counters, domain, attributes.counterId, index);
+}
+
+const Counter* FindCounter(uint32_t domain, uint64_t id) {
+  const uint64_t index =
+      id >= kFirstDynamicId ? id - kFirstDynamicId : chosen_counters.Find(domain, id);
+  return index < counter_count.load(std::memory_order_acquire) ? &counters[index] : nullptr;
+}
+
+void LockRegistry() { pthread_mutex_lock(&mutex); }
+void UnlockRegistry() { pthread_mutex_unlock(&mutex); }
+void ResetRegistryLock() { mutex = PTHREAD_MUTEX_INITIALIZER; }
+
+}  // namespace poolscope::agent
