@@ -67,7 +67,7 @@ class ChosenIds {
 };
 
 // Constant-initialised, zero pages until used; written under the lock, then counted.
-uint32_t domain_names[kMaxDomains + 1];
+uint32_t domain_names[kMaxDomains];
 uint32_t domain_count;
 Schema schemas[kMaxSchemas];
 uint32_t schema_base_names[kMaxSchemas];
@@ -174,7 +174,7 @@ uint32_t RegisterDomain(uint32_t name) {
   for (uint32_t i = 1; i <= domain_count; ++i) {
     if (domain_names[i] == name) return i;
   }
-  if (domain_count == kMaxDomains ||
+  if (domain_count + 1 == kMaxDomains ||
       !session.Define(DefinitionKind::kDomain, domain_count + 1, &name, sizeof(name), 0)) {
     return 0;
   }

@@ -15,7 +15,7 @@ namespace poolscope::agent {
 uint32_t RegisterDomain(uint32_t name);  // 0 when there are too many
 inline uint32_t DomainOf(nvtxDomainHandle_t handle) {
   const auto index = reinterpret_cast<uintptr_t>(handle);
-  return index <= kMaxDomains ? static_cast<uint32_t>(index) : 0;
+  return index < kMaxDomains ? static_cast<uint32_t>(index) : 0;
 }
 inline nvtxDomainHandle_t HandleOfDomain(uint32_t index) {
   return reinterpret_cast<nvtxDomainHandle_t>(uintptr_t{index});

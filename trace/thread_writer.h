@@ -99,7 +99,7 @@ class ThreadWriter {
   Frame frames_[kMaxOpenRanges];
   NameCache names_;
   uint64_t payloads_[kMaxOpenRanges][kMaxPayloadWords];
-  uint32_t overflowed_by_domain_[kMaxDomains + 1];
+  uint32_t overflowed_by_domain_[kMaxDomains];
 };
 
 // --- The hot path ---
