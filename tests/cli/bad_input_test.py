@@ -96,8 +96,9 @@ class BadInput(EndToEnd):
         self.expect([POOLSCOPE, "report", self.real_store(), "--run", "feed"], 1, "feed")
 
     def test_unknown_flags_and_words(self):
-        for command in (["frob"], ["--frob"], ["report", "--frob", "x"], ["run", "--frob", "--", "true"],
-                        ["collect", "--frob"], ["view", "--frob", "x"], ["sql", "--frob", "x", "y"]):
+        for command in (["frob"], ["--frob"], ["report", "--frob", "x"], ["collect", "--frob"],
+                        ["run", "--frob", "--", "true"], ["view", "--frob", "x"],
+                        ["sql", "--frob", "x", "y"]):
             self.expect([POOLSCOPE, *command], 2, "frob")
         self.expect([POOLSCOPE, "report"], 2)
         self.expect([POOLSCOPE, "run"], 2)
@@ -149,7 +150,8 @@ class BadInput(EndToEnd):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
     def test_no_space_for_the_session_leaves_the_job_alone(self):
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(self.shm)], check=True)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(self.shm)]
+        subprocess.run(mount, check=True)
         try:
             out, err = self.run_program(
                 [POOLSCOPE, "run", "--no-report", "--store", self.store, "--run-dir",
