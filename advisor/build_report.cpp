@@ -8,10 +8,13 @@
 #include "advisor/report.h"
 #include "advisor/rules/rule.h"
 #include "advisor/run_data.h"
+#include "advisor/search.h"
 #include "advisor/window_totals.h"
 
 namespace poolscope {
 namespace {
+
+constexpr double kIdle = 0.5;  // a run whose busiest pool is below is not called healthy
 
 void AddPools(const RunData& run, const WindowTotals& totals, Report& report) {
   for (size_t i = 0; i < run.pools.size(); ++i) {
@@ -98,6 +101,13 @@ std::string Verdict(const Report& report) {
   if (!report.findings.empty()) {
     return fmt::format("No change worth making was found; noted: {}.", report.findings[0].summary);
   }
+  double busiest = 0;
+  for (const PoolReport& pool : report.pools) busiest = std::max(busiest, pool.busy_ratio);
+  if (report.pools.size() > 1 && busiest < kIdle) {
+    return fmt::format(
+        "No rule found a cause, but even the busiest pool worked only {} of its time.",
+        Percent(busiest));
+  }
   return "Nothing is wrong: the pools are balanced and the links are fast enough.";
 }
 
@@ -131,6 +141,11 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
 
   Advice advice;
   advice.replay_note = "the what-if was not run";
+  if (options.what_if) {
+    Result<WhatIf> what_if = PrepareWhatIf(store, *run, span, options.live);
+    if (!what_if) return what_if.error();
+    advice = Search(*what_if, options.live);
+  }
   report.replay_error = advice.replay_error;
   report.replay_note = advice.replay_note;
   report.findings = RunRules({*run, span, *totals, advice});

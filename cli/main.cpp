@@ -1,4 +1,21 @@
+#include <fmt/format.h>
+
+#include <string>
+
 #include "cli/commands.h"
+
+namespace {
+
+// CLI11's message, folded to the one line that every error gets.
+std::string OneLine(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Poolscope: where disaggregated training spends its time, and what to change"};
@@ -6,14 +23,34 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", POOLSCOPE_VERSION);
   app.require_subcommand(1);
   int exit_code = 0;
-  // Commands are added here as they come.
   poolscope::AddRunCommand(app, exit_code);
   poolscope::AddCollectCommand(app, exit_code);
+  poolscope::AddReportCommand(app, exit_code);
+  poolscope::AddWhatIfCommand(app, exit_code);
   poolscope::AddSqlCommand(app, exit_code);
+  poolscope::AddDoctorCommand(app, exit_code);
+  // docs/cli.md is what this prints; a test compares them.
+  auto* print_doc = app.add_flag("--print-cli-doc")->group("");
+  app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const auto used = app.get_subcommands();
+    const std::string name = used.empty() ? "poolscope" : "poolscope " + used[0]->get_name();
+    fmt::print(stderr, "poolscope: {} (see {} --help)\n", OneLine(error.what()), name);
+    return 2;
+  }
+  if (print_doc->count() > 0) {
+    fmt::print("# Command line\n\nPrinted by the program's own `--help`.\n");
+    for (const CLI::App* command : app.get_subcommands({})) {
+      fmt::print("\n## poolscope {}\n\n```\n{}```\n", command->get_name(), command->help());
+    }
+    return 0;
+  }
+  if (app.get_subcommands().empty()) {
+    fmt::print(stderr, "poolscope: which command? (see poolscope --help)\n");
+    return 2;
   }
   return exit_code;
 }

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "advisor/event_records.h"
+#include "advisor/link_fit.h"
+#include "advisor/model.h"
+#include "advisor/run_data.h"
+#include "trace/result.h"
+
+namespace poolscope {
+
+struct Calibrated {
+  Model model;
+  LinkFit gradients_fit, weights_fit;
+  std::vector<std::string> assumed;  // what did not come from the run
+};
+
+// The model of the run, from its settings and its records in [begin_ns, end_ns). Error: the run is
+// not one that the what-if knows (two pools, a link each way), or lacks what identifies it.
+Result<Calibrated> Calibrate(const RunData& run, const EventRecords& records, int64_t begin_ns,
+                             int64_t end_ns);
+
+// Indices in RunData of the two pools and links; Error as above.
+struct Roles {
+  int compute = -1, update = -1, gradients = -1, weights = -1;
+};
+Result<Roles> FindRoles(const RunData& run);
+
+// What the records of [begin_ns, end_ns) show of a pool: shares of its workers' time.
+struct MeasuredStates {
+  double busy = 0, blocked_link = 0, wait_link = 0, wait_credit = 0;
+};
+MeasuredStates MeasureStates(const EventRecords& records, int pool, int64_t begin_ns,
+                             int64_t end_ns);
+
+}  // namespace poolscope

@@ -1,0 +1,183 @@
+#include "advisor/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace poolscope {
+namespace {
+
+constexpr int64_t kEventBudget = 600'000;
+constexpr int64_t kQuickEventBudget = 150'000;
+constexpr double kLeastGain = 0.03;      // reruns of the same differ by 2 to 3 %
+constexpr double kNearlyTheBest = 0.01;  // then the smaller change is taken
+constexpr int kDeepest = 16;
+constexpr double kRestartSeconds = 30;  // what changing the pools costs: a restart
+constexpr int kMostRatios = 24;         // candidates of the pool ratio
+
+struct Candidate {
+  Changes changes;
+  double distance = 0;  // how large the change is
+  double speedup = 0;   // screened
+};
+
+// Of those nearly as good as the best, the smallest change.
+const Candidate* Choose(const std::vector<Candidate>& candidates) {
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    if (best == nullptr || candidate.speedup > best->speedup) best = &candidate;
+  }
+  for (const Candidate& candidate : candidates) {
+    if (candidate.distance < best->distance &&
+        candidate.speedup >= best->speedup * (1 - kNearlyTheBest)) {
+      best = &candidate;
+    }
+  }
+  return best;
+}
+
+std::vector<Candidate> PoolRatios(const Model& model) {
+  const int devices = model.compute.workers + model.update.workers;
+  std::vector<Candidate> candidates;
+  const int stride = std::max(1, (devices - 1 + kMostRatios - 1) / kMostRatios);
+  for (int update = 1; update < devices; ++update) {
+    const int moved = std::abs(update - model.update.workers);
+    if (moved == 0 || (moved > 4 && moved % stride != 0)) continue;
+    candidates.push_back({{{model.compute.name + ".workers", std::to_string(devices - update)},
+                           {model.update.name + ".workers", std::to_string(update)}},
+                          static_cast<double>(moved)});
+  }
+  return candidates;
+}
+
+std::vector<Candidate> Depths(const LinkModel& link) {
+  std::vector<Candidate> candidates;
+  for (int depth = 1; depth <= kDeepest; depth *= 2) {
+    if (depth <= link.depth) continue;
+    candidates.push_back({{{link.name + ".depth", std::to_string(depth)}}, std::log2(depth)});
+  }
+  return candidates;
+}
+
+Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string& kind,
+           std::vector<Candidate> candidates) {
+  Option option;
+  if (candidates.empty()) {
+    option.why_not = kind == "compression"    ? "the link is compressed already"
+                     : kind == "buffer_depth" ? "its buffers are as deep as is useful already"
+                                              : "there is no other ratio of these workers";
+    return option;
+  }
+  for (Candidate& candidate : candidates) candidate.speedup = predictor.Screen(candidate.changes);
+  const Candidate& best = *Choose(candidates);
+  const Result<Prediction> prediction = predictor.Predict(best.changes);
+  const std::string change = DescribeChanges(predictor.model(), best.changes);
+  if (!prediction) {
+    option.why_not = prediction.error().message;
+  } else if (!prediction->possible) {
+    option.why_not = change + " would bring training to a standstill";
+  } else if (prediction->speedup < 1 + kLeastGain || prediction->speedup_low <= 1) {
+    option.why_not = fmt::format(
+        "no change worth making: the best, {}, would bring the step from {:.1f} to {:.1f} ms "
+        "[{:.1f} .. {:.1f}]",
+        change, what_if.measured.step_seconds * 1e3, prediction->step_seconds * 1e3,
+        prediction->low * 1e3, prediction->high * 1e3);
+  } else {
+    option.recommendation = Recommend(what_if, *prediction, kind, best.changes);
+  }
+  return option;
+}
+
+}  // namespace
+
+Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan& span,
+                             bool quick) {
+  WhatIf what_if{std::move(run), span, {}, {}, {}, {}, 0};
+  if (!span.abstain.empty()) {
+    what_if.replay.refused = span.abstain;
+    return what_if;
+  }
+  if (Result<Roles> roles = FindRoles(what_if.run); !roles) {
+    what_if.replay.refused = roles.error().message;
+    return what_if;
+  }
+  Result<EventRecords> records =
+      ReadEventRecords(store, what_if.run, span, quick ? kQuickEventBudget : kEventBudget);
+  if (!records) return records.error();
+  what_if.records = std::move(*records);
+  what_if.replay = ReplayHeldOut(what_if.run, what_if.records, span);
+  if (!what_if.replay.refused.empty()) return what_if;
+  Result<Calibrated> calibrated = Calibrate(
+      what_if.run, what_if.records, std::max(span.begin_ns, what_if.records.begin_ns), span.end_ns);
+  if (!calibrated) {
+    what_if.replay.refused = calibrated.error().message;
+    return what_if;
+  }
+  const bool async = calibrated->model.async;
+  const std::vector<double> steps = StepSeconds(what_if.run, span);
+  what_if.measured = {Median(steps), StepNoise(steps, async),
+                      what_if.replay.step_error.value_or(0)};
+  what_if.calibrated = std::move(*calibrated);
+  std::vector<double> tokens;
+  for (const StepRow& step : what_if.run.steps) tokens.push_back(static_cast<double>(step.tokens));
+  what_if.tokens_per_step = Median(std::move(tokens));
+  return what_if;
+}
+
+Recommendation Recommend(const WhatIf& what_if, const Prediction& prediction,
+                         const std::string& kind, const Changes& changes) {
+  const Model& model = what_if.calibrated->model;
+  Recommendation r;
+  r.kind = kind;
+  r.change = DescribeChanges(model, changes);
+  r.klass = ClassOf(changes);
+  r.set = changes;
+  r.predicted_step_seconds = prediction.step_seconds;
+  r.interval_low = prediction.low;
+  r.interval_high = prediction.high;
+  r.predicted_speedup = prediction.speedup;
+  r.apply = ApplyFlags(model, changes);
+  r.extrapolated = true;  // one run has exercised one value of each knob
+  const Result<Model> changed = WithChanges(model, changes);
+  if (what_if.tokens_per_step > 0 && prediction.step_seconds > 0 && changed) {
+    const double tokens = what_if.tokens_per_step * changed->micro_batches / model.micro_batches;
+    r.predicted_tokens_per_second = tokens / prediction.step_seconds;
+    r.device_seconds_per_token =
+        (changed->compute.workers + changed->update.workers) / r.predicted_tokens_per_second;
+  }
+  const double saved = what_if.measured.step_seconds - prediction.step_seconds;
+  if (saved > 0) r.pays_back_after_steps = std::ceil(kRestartSeconds / saved);
+  for (const auto& [knob, value] : changes) {
+    if (!knob.ends_with(".codec") || value != "bf16") continue;
+    const bool gradients = knob == model.gradients.name + ".codec";
+    if (!(gradients ? model.gradients : model.weights).bf16.assumed) continue;
+    r.assumed = what_if.calibrated->assumed;
+  }
+  for (const std::string& value : what_if.calibrated->assumed) {
+    const bool codec = value.find("bf16") != std::string::npos;
+    if (!codec && std::find(r.assumed.begin(), r.assumed.end(), value) == r.assumed.end()) {
+      r.assumed.push_back(value);
+    }
+  }
+  return r;
+}
+
+Advice Search(const WhatIf& what_if, bool quick) {
+  Advice advice;
+  advice.replay_error = what_if.replay.step_error;
+  advice.replay_note = what_if.replay.refused;
+  if (!what_if.calibrated) return advice;
+  const Predictor predictor(*what_if.calibrated, what_if.measured, quick ? 3 : 7);
+  const Model& model = predictor.model();
+  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(model));
+  for (const LinkModel* link : {&model.gradients, &model.weights}) {
+    std::vector<Candidate> codecs;
+    if (link->codec.name == "none") codecs.push_back({{{link->name + ".codec", "bf16"}}});
+    advice.compression[link->name] = Try(what_if, predictor, "compression", std::move(codecs));
+    advice.buffer_depth[link->name] = Try(what_if, predictor, "buffer_depth", Depths(*link));
+  }
+  return advice;
+}
+
+}  // namespace poolscope
