@@ -1,0 +1,95 @@
+#include "viewer/lanes.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace poolscope {
+namespace {
+
+LaneSource TwoPools() {
+  LaneSource source;
+  source.pools = {{"r", "update", "update", 1}, {"r", "compute", "compute", 2}};
+  source.links = {{"r", "gradients", "compute", "update", 4, 1},
+                  {"r", "weights", "update", "compute", 2, 1}};
+  source.threads = {{1, "s", 11, "", "compute", 0},
+                    {2, "s", 12, "", "compute", 1},
+                    {3, "s", 13, "", "update", 0},
+                    {4, "s", 14, "link/gradients/0", "", -1},
+                    {5, "s", 15, "main", "", -1}};
+  for (int64_t thread = 1; thread <= 5; ++thread) {
+    source.tracks.push_back({{thread * 10, "r", thread, 1, 0}, "", 1});
+  }
+  source.tracks.push_back({{61, "r", 4, 3, 7}, "gradients.depth", 0});
+  source.tracks.push_back({{62, "r", 1, 3, 7}, "gradients.depth", 0});
+  return source;
+}
+
+std::string Shape(const std::vector<Lane>& lanes) {
+  std::string shape;
+  for (const Lane& lane : lanes) {
+    if (IsTitle(lane.kind)) shape += lane.label + " ";
+  }
+  return shape;
+}
+
+TEST(Lanes, LinksLieBetweenTheirPools) {
+  EXPECT_EQ(Shape(MakeLanes(TwoPools())), "compute gradients weights update other threads ");
+}
+
+TEST(Lanes, WireThreadsBelongToTheirLinkAndCountersAreUnited) {
+  bool wire = false;
+  bool depth = false;
+  for (const Lane& lane : MakeLanes(TwoPools())) {
+    if (lane.kind == LaneKind::kWire && lane.subject == "gradients") {
+      wire = true;
+      EXPECT_EQ(lane.tracks, std::vector<int64_t>{40});
+    }
+    if (lane.kind == LaneKind::kDepth && lane.subject == "gradients") {
+      depth = true;
+      EXPECT_EQ(lane.tracks, (std::vector<int64_t>{61, 62}));
+    }
+    if (lane.kind == LaneKind::kRanges) {
+      EXPECT_NE(lane.tracks.front(), 40);
+    }
+  }
+  EXPECT_TRUE(wire && depth);
+}
+
+TEST(Lanes, RunWithoutPoolsShowsItsThreads) {
+  LaneSource source;
+  source.threads = {{1, "s", 11, "main", "", -1}};
+  source.tracks = {{{10, "r", 1, 1, 0}, "", 3}};
+  const std::vector<Lane> lanes = MakeLanes(source);
+  ASSERT_EQ(lanes.size(), 2u);
+  EXPECT_EQ(lanes[0].label, "threads");
+  EXPECT_EQ(lanes[1].rows, 4);
+}
+
+TEST(Lanes, FoldedPoolKeepsItsStates) {
+  const std::vector<Lane> lanes = MakeLanes(TwoPools());
+  std::vector<bool> folded(lanes.size(), true);
+  const std::vector<LaneBox> boxes = StackLanes(lanes, folded, {});
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const bool shown = IsTitle(lanes[i].kind) || lanes[i].kind == LaneKind::kStates;
+    EXPECT_EQ(boxes[i].height > 0, shown) << i;
+  }
+}
+
+RC_GTEST_PROP(Lanes, HitTestFindsExactlyTheLaneDrawnThere, ()) {
+  const std::vector<Lane> lanes = MakeLanes(TwoPools());
+  const auto bits =
+      *rc::gen::container<std::vector<bool>>(lanes.size(), rc::gen::arbitrary<bool>());
+  const std::vector<LaneBox> boxes = StackLanes(lanes, bits, {});
+  const float y = static_cast<float>(*rc::gen::inRange(-50, 900));
+  int expected = -1;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (y >= boxes[i].top && y < boxes[i].top + boxes[i].height) {
+      RC_ASSERT(expected == -1);  // lanes do not overlap
+      expected = static_cast<int>(i);
+    }
+  }
+  RC_ASSERT(LaneAt(boxes, y) == expected);
+}
+
+}  // namespace
+}  // namespace poolscope

@@ -1,0 +1,278 @@
+#include "viewer/bars.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace poolscope {
+namespace {
+
+constexpr int kSameShade = 20;  // of 255: columns closer than this are drawn as one
+
+int64_t FloorDivide(int64_t value, int64_t by) {
+  const int64_t quotient = value / by;
+  return value % by < 0 ? quotient - 1 : quotient;
+}
+
+uint8_t Share(double part, double whole) {
+  if (whole <= 0) return 255;
+  return static_cast<uint8_t>(std::clamp(part / whole * 255 + 0.5, 0.0, 255.0));
+}
+
+uint8_t Share(int64_t part, int64_t whole) {
+  return Share(static_cast<double>(part), static_cast<double>(whole));
+}
+
+// In 255ths of a nanosecond.
+double CoveredNs(const Bar& bar) {
+  return static_cast<double>(bar.end_ns - bar.begin_ns) * bar.covered;
+}
+
+StateColumn ColumnFrom(const StateNs& state_ns, int64_t begin_ns, int64_t end_ns) {
+  int64_t total = 0;
+  for (const int64_t ns : state_ns) total += ns;
+  StateColumn column{begin_ns, end_ns, {}};
+  for (size_t i = 0; i < state_ns.size(); ++i) {
+    column.share[i] = total > 0 ? Share(state_ns[i], total) : 0;
+  }
+  return column;
+}
+
+void PushColumn(std::vector<StateColumn>& columns, const StateColumn& column) {
+  if (!columns.empty() && columns.back().end_ns == column.begin_ns) {
+    bool same = true;
+    for (size_t i = 0; i < column.share.size(); ++i) {
+      same = same && std::abs(column.share[i] - columns.back().share[i]) <= 6;
+    }
+    if (same) {
+      columns.back().end_ns = column.end_ns;
+      return;
+    }
+  }
+  columns.push_back(column);
+}
+
+}  // namespace
+
+int64_t BarMerger::Column(int64_t time_ns) const { return FloorDivide(time_ns, column_ns_); }
+
+BarMerger::Row& BarMerger::RowOf(uint16_t row) {
+  if (row >= rows_.size()) rows_.resize(row + size_t{1});
+  return rows_[row];
+}
+
+void BarMerger::Push(Row& row, const Bar& bar) {
+  if (!row.bars.empty()) {
+    Bar& last = row.bars.back();
+    const bool both_merged = last.events != 1 && bar.events != 1;
+    if (both_merged && last.name == bar.name && last.category == bar.category &&
+        bar.begin_ns - last.end_ns < column_ns_ &&
+        std::abs(last.covered - bar.covered) <= kSameShade) {
+      const double covered = CoveredNs(last) + CoveredNs(bar);
+      last.end_ns = bar.end_ns;
+      last.events += bar.events;
+      last.covered = Share(covered / 255, static_cast<double>(last.end_ns - last.begin_ns));
+      return;
+    }
+  }
+  row.bars.push_back(bar);
+}
+
+void BarMerger::Flush(Row& row, uint16_t index) {
+  if (!row.open) return;
+  row.open = false;
+  const auto most =
+      std::max_element(row.names.begin(), row.names.end(),
+                       [](const Name& a, const Name& b) { return a.covered_ns < b.covered_ns; });
+  Bar bar{row.begin_ns, row.end_ns, most->name, most->category,
+          row.events,   index,      255,        most->stage};
+  if (row.events != 1) bar.covered = Share(row.covered_ns, row.end_ns - row.begin_ns);
+  row.names.clear();
+  Push(row, bar);
+}
+
+void BarMerger::Add(const Bar& event) {
+  Row& row = RowOf(event.row);
+  Bar bar = event;
+  const int64_t taken = row.open           ? row.end_ns
+                        : row.bars.empty() ? INT64_MIN
+                                           : row.bars.back().end_ns;
+  bar.begin_ns = std::max(bar.begin_ns, taken);
+  if (bar.end_ns < bar.begin_ns) {  // wholly covered: counted where it lies
+    if (row.open) {
+      ++row.events;
+    } else {
+      ++row.bars.back().events;
+    }
+    return;
+  }
+  if (bar.end_ns - bar.begin_ns >= column_ns_) {
+    Flush(row, event.row);
+    row.bars.push_back(bar);
+    return;
+  }
+  AddSummary(bar, bar.end_ns - bar.begin_ns);
+}
+
+void BarMerger::AddSummary(const Bar& summary, int64_t covered_ns) {
+  Row& row = RowOf(summary.row);
+  Bar part = summary;
+  if (part.end_ns - part.begin_ns >= column_ns_) {
+    Flush(row, part.row);
+    if (!row.bars.empty()) part.begin_ns = std::max(part.begin_ns, row.bars.back().end_ns);
+    if (part.end_ns <= part.begin_ns) return;
+    part.covered = Share(covered_ns, summary.end_ns - summary.begin_ns);
+    Push(row, part);
+    return;
+  }
+  if (!row.open && !row.bars.empty()) {
+    part.begin_ns = std::max(part.begin_ns, row.bars.back().end_ns);
+    part.end_ns = std::max(part.end_ns, part.begin_ns);
+  }
+  if (row.open && Column(row.begin_ns) != Column(part.begin_ns)) Flush(row, part.row);
+  if (!row.open) {
+    row.open = true;
+    row.begin_ns = part.begin_ns;
+    row.end_ns = part.end_ns;
+    row.covered_ns = 0;
+    row.events = 0;
+  }
+  row.end_ns = std::max(row.end_ns, part.end_ns);
+  row.covered_ns += covered_ns;
+  row.events += part.events;
+  for (Name& name : row.names) {
+    if (name.name == part.name && name.category == part.category) {
+      name.covered_ns += covered_ns;
+      return;
+    }
+  }
+  row.names.push_back({part.name, part.category, part.stage, covered_ns});
+}
+
+std::vector<Bar> BarMerger::Finish() {
+  std::vector<Bar> out;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    Flush(rows_[i], static_cast<uint16_t>(i));
+    out.insert(out.end(), rows_[i].bars.begin(), rows_[i].bars.end());
+  }
+  rows_.clear();
+  return out;
+}
+
+uint16_t RowPacker::Place(int64_t begin_ns, int64_t end_ns) {
+  size_t best = 0;
+  for (size_t i = 0; i < free_at_.size(); ++i) {
+    if (free_at_[i] <= begin_ns) {
+      free_at_[i] = end_ns;
+      return static_cast<uint16_t>(i);
+    }
+    if (free_at_[i] < free_at_[best]) best = i;
+  }
+  if (free_at_.size() < max_rows_) {
+    free_at_.push_back(end_ns);
+    return static_cast<uint16_t>(free_at_.size() - 1);
+  }
+  free_at_[best] = std::max(free_at_[best], end_ns);
+  return static_cast<uint16_t>(best);
+}
+
+std::vector<StateSlice> SplitStates(std::vector<StateSlice> ranges, int64_t begin_ns,
+                                    int64_t end_ns) {
+  struct Edge {
+    int64_t at;
+    int delta;
+    size_t state;
+  };
+  std::vector<Edge> edges;
+  edges.reserve(ranges.size() * 2);
+  for (const StateSlice& range : ranges) {
+    const int64_t from = std::max(range.begin_ns, begin_ns);
+    const int64_t to = std::min(range.end_ns, end_ns);
+    if (from >= to) continue;
+    edges.push_back({from, 1, static_cast<size_t>(range.state)});
+    edges.push_back({to, -1, static_cast<size_t>(range.state)});
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at < b.at; });
+  std::array<int, static_cast<size_t>(State::kCount)> open{};
+  std::vector<StateSlice> out;
+  const auto emit = [&](int64_t from, int64_t to) {
+    if (from >= to) return;
+    State state = State::kIdle;
+    for (size_t i = 0; i < open.size(); ++i) {
+      if (open[i] > 0) {
+        state = static_cast<State>(i);
+        break;
+      }
+    }
+    if (!out.empty() && out.back().state == state) {
+      out.back().end_ns = to;
+    } else {
+      out.push_back({from, to, state});
+    }
+  };
+  int64_t at = begin_ns;
+  for (const Edge& edge : edges) {
+    emit(at, edge.at);
+    at = edge.at;
+    open[edge.state] += edge.delta;
+  }
+  emit(at, end_ns);
+  return out;
+}
+
+std::vector<StateColumn> ColumnsOf(const std::vector<StateSlice>& slices, int64_t column_ns) {
+  column_ns = std::max<int64_t>(1, column_ns);
+  std::vector<StateColumn> out;
+  StateNs state_ns{};
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool open = false;
+  const auto flush = [&] {
+    if (open && begin < end) PushColumn(out, ColumnFrom(state_ns, begin, end));
+    open = false;
+    state_ns = {};
+  };
+  for (const StateSlice& slice : slices) {
+    if (slice.end_ns - slice.begin_ns >= column_ns) {
+      flush();
+      StateColumn column{slice.begin_ns, slice.end_ns, {}};
+      column.share[static_cast<size_t>(slice.state)] = 255;
+      PushColumn(out, column);
+      continue;
+    }
+    if (open && FloorDivide(begin, column_ns) != FloorDivide(slice.begin_ns, column_ns)) flush();
+    if (!open) begin = slice.begin_ns;
+    open = true;
+    end = slice.end_ns;
+    state_ns[static_cast<size_t>(slice.state)] += slice.end_ns - slice.begin_ns;
+  }
+  flush();
+  return out;
+}
+
+std::vector<StateColumn> ColumnsOf(const std::vector<WorkerWindowRow>& rows, int64_t column_ns) {
+  column_ns = std::max<int64_t>(1, column_ns);
+  std::vector<StateColumn> out;
+  StateNs state_ns{};
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool open = false;
+  const auto flush = [&] {
+    if (open) PushColumn(out, ColumnFrom(state_ns, begin, end));
+    open = false;
+    state_ns = {};
+  };
+  for (const WorkerWindowRow& row : rows) {
+    if (open && (row.start_ns != end ||
+                 FloorDivide(begin, column_ns) != FloorDivide(row.start_ns, column_ns))) {
+      flush();
+    }
+    if (!open) begin = row.start_ns;
+    open = true;
+    end = row.start_ns + row.window_ns;
+    for (size_t i = 0; i < state_ns.size(); ++i) state_ns[i] += row.state_ns[i];
+  }
+  flush();
+  return out;
+}
+
+}  // namespace poolscope

@@ -1,0 +1,63 @@
+#include "viewer/format.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+namespace poolscope {
+namespace {
+
+std::string ThreeDigits(double value) {
+  const double size = std::fabs(value);
+  if (size >= 99.95) return fmt::format("{:.0f}", value);
+  if (size >= 9.995) return fmt::format("{:.1f}", value);
+  return fmt::format("{:.2f}", value);
+}
+
+}  // namespace
+
+std::string FormatDuration(double ns) {
+  const double size = std::fabs(ns);
+  if (size < 999.5) return fmt::format("{:.0f} ns", ns);
+  if (size < 999.5e3) return ThreeDigits(ns / 1e3) + " µs";
+  if (size < 999.5e6) return ThreeDigits(ns / 1e6) + " ms";
+  if (size < 119.5e9) return ThreeDigits(ns / 1e9) + " s";
+  const auto seconds = static_cast<int64_t>(std::llround(size / 1e9));
+  const char* sign = ns < 0 ? "-" : "";
+  if (seconds < 7200) return fmt::format("{}{} min {:02} s", sign, seconds / 60, seconds % 60);
+  return fmt::format("{}{} h {:02} min", sign, seconds / 3600, seconds / 60 % 60);
+}
+
+std::string FormatBytes(double bytes) {
+  static constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
+  size_t unit = 0;
+  while (std::fabs(bytes) >= 999.5 && unit + 1 < kUnits.size()) {
+    bytes /= 1000;
+    ++unit;
+  }
+  if (unit == 0) return fmt::format("{:.0f} B", bytes);
+  return ThreeDigits(bytes) + " " + kUnits[unit];
+}
+
+std::string FormatCount(double count) {
+  static constexpr std::array<const char*, 5> kUnits = {"", " k", " M", " G", " T"};
+  if (std::fabs(count) < 10000) {
+    const bool whole = count == std::floor(count);
+    return whole ? fmt::format("{:.0f}", count) : ThreeDigits(count);
+  }
+  size_t unit = 0;
+  while (std::fabs(count) >= 999.5 && unit + 1 < kUnits.size()) {
+    count /= 1000;
+    ++unit;
+  }
+  return ThreeDigits(count) + kUnits[unit];
+}
+
+std::string FormatPercent(double ratio) {
+  const double percent = ratio * 100;
+  if (std::fabs(percent) >= 9.95 || percent == 0) return fmt::format("{:.0f} %", percent);
+  return fmt::format("{:.1f} %", percent);
+}
+
+}  // namespace poolscope

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace poolscope {
+
+// Numbers as a person reads them, three significant digits, unit last.
+std::string FormatDuration(double ns);    // "842 ns", "12.3 µs", "1.20 s", "3 min 05 s"
+std::string FormatBytes(double bytes);    // "1.50 MB" (powers of 1000)
+std::string FormatCount(double count);    // "12.3 k", "4.56 M"; whole below 10 000
+std::string FormatPercent(double ratio);  // "4.2 %", "57 %"
+
+}  // namespace poolscope

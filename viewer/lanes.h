@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "store/rows.h"
+#include "trace/event.h"
+
+// The rows of the timeline from top to bottom and where each stands. Pure: no drawing, no store.
+namespace poolscope {
+
+enum class LaneKind : uint8_t {
+  kPool,       // title of a pool
+  kStates,     // one worker's state split
+  kRanges,     // one thread's ranges, a row per nesting level
+  kLink,       // title of a link
+  kWire,       // transfers on the wire, a row per lane of the link
+  kDepth,      // messages in the link's buffer
+  kBandwidth,  // bytes per second on the wire
+  kLag,        // version lag where the link's messages are applied
+  kOther,      // title of the threads that do no pool's work
+};
+
+struct Lane {
+  LaneKind kind = LaneKind::kPool;
+  std::string label;
+  std::string detail;   // second, dimmer label: role, endpoints, thread name
+  std::string subject;  // pool or link
+  int64_t worker = -1;
+  std::vector<int64_t> tracks;  // whose events it shows; several: merged by time
+  uint16_t rows = 1;
+};
+
+// What lanes are made of, as the store tells it.
+struct LaneSource {
+  std::vector<PoolRow> pools;
+  std::vector<WorkerRow> workers;
+  std::vector<LinkRow> links;
+  std::vector<ThreadRow> threads;
+  struct Track {
+    TrackRow row;
+    std::string counter;     // name of the counter
+    uint16_t max_depth = 0;  // deepest nesting seen
+  };
+  std::vector<Track> tracks;
+};
+
+// Pools in the order work flows (producers of a link before its consumers where roles do not say),
+// each followed by its workers' lanes; a link stands below the first of its two pools, so that it
+// lies between them. Threads without a pool come last, but those of a link's wire
+// (`link/<link>/<lane>`) are the link's.
+std::vector<Lane> MakeLanes(const LaneSource& source);
+
+struct LaneStyle {
+  float title = 26, states = 18, row = 17, gap = 3, curve = 40, group_gap = 10;
+};
+struct LaneBox {
+  float top = 0;     // from the top of the first lane
+  float height = 0;  // 0: hidden
+};
+// `folded[i]` of a title hides the lanes of its group. Same size as lanes.
+std::vector<LaneBox> StackLanes(const std::vector<Lane>& lanes, const std::vector<bool>& folded,
+                                const LaneStyle& style);
+float StackHeight(const std::vector<LaneBox>& boxes);
+// The lane at `y`, or -1.
+int LaneAt(const std::vector<LaneBox>& boxes, float y);
+bool IsTitle(LaneKind kind);
+
+}  // namespace poolscope
