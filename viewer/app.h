@@ -1,0 +1,63 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+
+#include "viewer/gui.h"
+#include "viewer/model.h"
+#include "viewer/panels/panel.h"
+#include "viewer/view.h"
+
+namespace poolscope {
+
+struct AppOptions {
+  double begin_seconds = -1;  // from the run's start; < 0: the whole run
+  double end_seconds = -1;
+  Panel panel = Panel::kOverview;
+  int select_finding = -1;
+  std::string dump_state;  // file that gets the view as JSON at each change; "" none
+};
+
+// One frame after another: input to the view, the view's wishes to the model, the model's answer to
+// the screen. Knows nothing of windows; used by the window, the screenshot and the bench alike.
+class App {
+ public:
+  App(Model& model, AppOptions options);
+
+  // Between Gui::Begin and Gui::End.
+  void Frame(const std::deque<InputEvent>& events, const Gui& gui, int width, int height);
+
+  // All that the view needs has been read and drawn.
+  bool settled() const { return settled_; }
+  // A frame should follow at once, though nothing came in.
+  bool restless() const { return restless_ > 0; }
+  View& view() { return view_; }
+  uint64_t frames() const { return frames_; }
+
+ private:
+  void TakeInput(const std::deque<InputEvent>& events);
+  void TakeAnswers(const ViewAnswer& answer);
+  void AskModel(const ViewAnswer& answer);
+  void DumpState();
+
+  Model& model_;
+  AppOptions options_;
+  View view_;
+  PanelContext context_;
+  uint64_t frames_ = 0;
+  int restless_ = 3;
+  bool settled_ = false;
+  bool started_ = false;
+  bool clicked_ = false;
+  bool dragging_ = false;
+  float drag_distance_ = 0;
+  ImVec2 last_cursor_{0, 0};
+  std::optional<EventKey> asked_;  // whose details the model was asked for
+  double last_ask_ = -1;
+  std::shared_ptr<const ViewAnswer> last_answer_;
+  std::shared_ptr<const Report> last_report_;
+  std::string dumped_;
+};
+
+}  // namespace poolscope

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "viewer/picture.h"
+
+namespace poolscope {
+
+// Points of a step curve (each value holds until the next) reduced to columns. Add in order of time.
+class CurveMaker {
+ public:
+  CurveMaker(int64_t column_ns, int64_t end_ns) : column_ns_(column_ns), end_ns_(end_ns) {}
+
+  void Add(int64_t at_ns, double value) {
+    if (any_) Extend(at_ns);
+    if (!any_ || at_ns - open_.begin_ns >= column_ns_) {
+      if (any_ && open_.end_ns > open_.begin_ns) samples_.push_back(open_);
+      open_ = {at_ns, at_ns, value, value};
+    }
+    open_.low = std::min(open_.low, value);
+    open_.high = std::max(open_.high, value);
+    last_ = value;
+    any_ = true;
+  }
+
+  std::vector<Sample> Finish() {
+    if (any_) {
+      Extend(end_ns_);
+      samples_.push_back(open_);
+    }
+    any_ = false;
+    return std::move(samples_);
+  }
+
+ private:
+  // The last value holds until `to_ns`; a hold longer than a column is a sample of its own.
+  void Extend(int64_t to_ns) {
+    if (to_ns - open_.begin_ns >= column_ns_ && open_.low != open_.high) {
+      samples_.push_back(open_);
+      open_ = {open_.end_ns, open_.end_ns, last_, last_};
+    }
+    open_.end_ns = std::max(open_.end_ns, to_ns);
+  }
+
+  int64_t column_ns_;
+  int64_t end_ns_;
+  bool any_ = false;
+  double last_ = 0;
+  Sample open_;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace poolscope

@@ -1,0 +1,278 @@
+#include "viewer/panels/lane_drawing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "viewer/format.h"
+#include "viewer/panels/batch.h"
+
+namespace poolscope {
+namespace {
+
+struct Look {
+  Colour colour;
+  std::string label;
+};
+
+// Colour and label of each (name, category, stage), worked out once a lane and frame.
+class Looks {
+ public:
+  Looks(const PanelContext& context, const Lane& lane, const View& view)
+      : context_(context), lane_(lane), view_(view) {}
+
+  const Look& Of(const Bar& bar) {
+    const uint64_t key = uint64_t{bar.name} << 16 | uint64_t{bar.category & 0xff} << 8 | bar.stage;
+    const auto [found, fresh] = looks_.try_emplace(key);
+    if (fresh) found->second = Make(bar);
+    return found->second;
+  }
+
+ private:
+  Look Make(const Bar& bar) const {
+    static constexpr const char* kStages[] = {"queued", "encode", "wire", "decode", "apply"};
+    const std::string name = context_.Name(bar.name);
+    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), name};
+    const auto category = static_cast<Category>(bar.category);
+    if (category == Category::kTransfer && bar.stage < 5) {
+      look.label = lane_.kind == LaneKind::kWire ? name : name + " " + kStages[bar.stage];
+      if (bar.stage != static_cast<uint8_t>(Stage::kWire)) {
+        look.colour = Mix(look.colour, colour::kBackground, 0.25f);
+      }
+    } else if (category == Category::kWaitLink) {
+      look.label = "wait: " + name;
+    } else if (category == Category::kBlockedLink) {
+      look.label = "blocked: " + name;
+    } else if (category == Category::kWaitCredit) {
+      look.label = "wait: credit";
+    }
+    if (bar.name == 0 && bar.category == 0) look.colour = Rgb(0x6c7686);
+    if (!view_.search.empty() && !NameMatches(name, view_.search)) {
+      look.colour = Mix(look.colour, colour::kLane, 0.8f);
+    }
+    return look;
+  }
+
+  const PanelContext& context_;
+  const Lane& lane_;
+  const View& view_;
+  std::unordered_map<uint64_t, Look> looks_;
+};
+
+void Tooltip(const std::vector<std::string>& lines) {
+  ImGui::BeginTooltip();
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (i == 0) {
+      ImGui::TextUnformatted(lines[i].c_str());
+    } else {
+      ImGui::TextDisabled("%s", lines[i].c_str());
+    }
+  }
+  ImGui::EndTooltip();
+}
+
+std::string CurveValue(LaneKind kind, double value) {
+  if (kind == LaneKind::kBandwidth) return FormatBytes(value) + "/s";
+  return FormatCount(value);
+}
+
+}  // namespace
+
+float LaneCanvas::At(int64_t time_ns) const {
+  const double px = view->axis.ToPixel(time_ns);
+  return x + static_cast<float>(std::clamp(px, -4.0, static_cast<double>(width) + 4.0));
+}
+
+bool LaneCanvas::Hit(float x0, float x1, float y0, float y1) const {
+  return mouse_x >= x0 && mouse_x < x1 && mouse_y >= y0 && mouse_y < y1;
+}
+
+void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
+  const float scale = canvas.context->scale();
+  const float bottom = canvas.top + canvas.height;
+  RectBatch batch(canvas.list);
+  struct Label {
+    float x0, x1;
+    State state;
+  };
+  std::vector<Label> labels;
+  const StateColumn* hovered = nullptr;
+  for (const StateColumn& column : picture.states) {
+    const float x0 = canvas.At(column.begin_ns);
+    const float x1 = canvas.At(column.end_ns);
+    if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
+    float y = bottom;
+    int sum = 0;
+    // Busy stands at the bottom and idle at the top, so that the busy share reads as a height.
+    const auto part = [&](State state) {
+      const int share = column.share[static_cast<size_t>(state)];
+      if (share == 0) return;
+      sum += share;
+      const float to = sum >= 253 ? canvas.top
+                                  : bottom - canvas.height * static_cast<float>(sum) / 255.0f;
+      batch.Add(x0, to, std::max(x1, x0 + 1), y, StateColour(state));
+      y = to;
+      if (share == 255 && x1 - x0 >= 10 * scale) labels.push_back({x0, x1, state});
+    };
+    part(State::kBusy);
+    for (size_t i = 0; i < column.share.size(); ++i) {
+      const auto state = static_cast<State>(i);
+      if (state != State::kBusy && state != State::kIdle) part(state);
+    }
+    part(State::kIdle);
+    if (canvas.Hit(x0, std::max(x1, x0 + 1), canvas.top, bottom)) hovered = &column;
+  }
+  batch.Flush();
+  ImFont* font = canvas.context->gui->fonts().small;
+  for (const Label& label : labels) {
+    const Colour background = StateColour(label.state);
+    const float x0 = std::max(label.x0, canvas.x);
+    const float x1 = std::min(label.x1, canvas.x + canvas.width);
+    const std::string text = StateLabel(label.state);
+    const bool fits = x1 - x0 > TextWidth(font, text) + 10 * scale;
+    if (StateHatched(label.state)) {
+      Hatch(canvas.list, x0, canvas.top, x1, bottom, 7 * scale, WithAlpha(Rgb(0x000000), 0.25f));
+    }
+    if (fits && label.state != State::kIdle) {
+      Text(canvas.list, font, x0 + 5 * scale,
+           canvas.top + (canvas.height - font->FontSize) / 2 - scale, TextOn(background), text);
+    }
+  }
+  if (hovered != nullptr) {
+    std::vector<std::string> lines = {
+        canvas.context->answer->catalog->lanes[static_cast<size_t>(canvas.lane)].label + ", " +
+        FormatDuration(static_cast<double>(hovered->end_ns - hovered->begin_ns))};
+    for (size_t i = 0; i < hovered->share.size(); ++i) {
+      if (hovered->share[i] == 0) continue;
+      lines.push_back(fmt::format("{} {}", StateLabel(static_cast<State>(i)),
+                                  FormatPercent(hovered->share[i] / 255.0)));
+    }
+    Tooltip(lines);
+  }
+}
+
+void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& picture) {
+  PanelContext& context = *canvas.context;
+  const float scale = context.scale();
+  const uint16_t rows = std::max<uint16_t>(1, lane.rows);
+  const float row_height = canvas.height / static_cast<float>(rows);
+  const float gap = std::min(2.0f, row_height * 0.12f);
+  ImFont* font = context.gui->fonts().small;
+  Looks looks(context, lane, *canvas.view);
+  struct Label {
+    float x0, x1, y;
+    const Look* look;
+  };
+  std::vector<Label> labels;
+  const Bar* hovered = nullptr;
+  const Bar* selected = nullptr;
+  RectBatch batch(canvas.list);
+  const auto row_top = [&](const Bar& bar) {
+    return canvas.top + row_height * static_cast<float>(std::min<int>(bar.row, rows - 1));
+  };
+  const int64_t sight_begin = canvas.view->axis.begin_ns();
+  const int64_t sight_end = canvas.view->axis.end_ns();
+  for (const Bar& bar : picture.bars) {
+    if (bar.end_ns < sight_begin || bar.begin_ns > sight_end) continue;
+    context.events_in_sight += bar.events;
+    const float x0 = canvas.At(bar.begin_ns);
+    float x1 = std::max(canvas.At(bar.end_ns), x0 + 1);
+    const float y0 = row_top(bar);
+    const float y1 = y0 + row_height - gap;
+    const Look& look = looks.Of(bar);
+    Colour fill = look.colour;
+    if (bar.covered < 255) {
+      fill = Mix(colour::kLane, fill, 0.25f + 0.75f * static_cast<float>(bar.covered) / 255.0f);
+    }
+    if (canvas.Hit(x0, x1, y0, y1)) hovered = &bar;
+    const EventKey key{canvas.lane, bar.begin_ns, bar.end_ns, bar.name};
+    if (bar.events == 1 && canvas.view->selected == key) selected = &bar;
+    if (bar.events == 1 && x1 - x0 > 4) x1 -= 1;  // neighbours stay apart
+    batch.Add(x0, y0, x1, y1, fill);
+    if (x1 - x0 > 26 * scale && row_height >= font->FontSize) labels.push_back({x0, x1, y0, &look});
+  }
+  batch.Flush();
+  for (const Label& label : labels) {
+    const float x0 = std::max(label.x0, canvas.x) + 4 * scale;
+    const std::string text =
+        FitText(font, label.look->label, std::min(label.x1, canvas.x + canvas.width) - x0 - 3);
+    Text(canvas.list, font, x0, label.y + (row_height - gap - font->FontSize) / 2 - scale,
+         TextOn(label.look->colour), text);
+  }
+  const auto outline = [&](const Bar& bar, Colour colour, float thickness) {
+    const float y0 = row_top(bar);
+    canvas.list->AddRect(ImVec2(canvas.At(bar.begin_ns), y0),
+                         ImVec2(std::max(canvas.At(bar.end_ns), canvas.At(bar.begin_ns) + 2),
+                                y0 + row_height - gap),
+                         colour, 0, 0, thickness);
+  };
+  if (selected != nullptr) outline(*selected, colour::kSelection, 2 * scale);
+  if (hovered != nullptr) {
+    outline(*hovered, WithAlpha(colour::kSelection, 0.6f), 1);
+    const auto length = static_cast<double>(hovered->end_ns - hovered->begin_ns);
+    std::vector<std::string> lines = {looks.Of(*hovered).label};
+    if (hovered->events == 1) {
+      context.hovered = EventKey{canvas.lane, hovered->begin_ns, hovered->end_ns, hovered->name};
+      lines.push_back(FormatDuration(length));
+      lines.push_back("click for details");
+    } else {
+      if (lines[0].empty()) lines[0] = "many ranges";
+      lines[0] += " and others";
+      lines.push_back(fmt::format("{} ranges cover {} of {}", FormatCount(hovered->events),
+                                  FormatPercent(hovered->covered / 255.0), FormatDuration(length)));
+      lines.push_back("zoom in to tell them apart");
+    }
+    Tooltip(lines);
+  }
+}
+
+void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& picture,
+               double capacity) {
+  PanelContext& context = *canvas.context;
+  const float scale = context.scale();
+  const Colour tint = LinkColour(context.LinkIndex(lane.subject));
+  const double top_value = std::max(picture.max_value, lane.kind == LaneKind::kLag ? 2.0 : 1e-9);
+  const float head = 4 * scale;  // room above the highest value
+  const float bottom = canvas.top + canvas.height - 1;
+  const auto level = [&](double value) {
+    const double share = std::clamp(value / top_value, 0.0, 1.0);
+    return bottom - static_cast<float>(share) * (canvas.height - head - 1);
+  };
+  RectBatch batch(canvas.list);
+  const Sample* hovered = nullptr;
+  float last_y = -1;
+  float last_x = -1;
+  for (const Sample& sample : picture.samples) {
+    const float x0 = canvas.At(sample.begin_ns);
+    const float x1 = std::max(canvas.At(sample.end_ns), x0 + 1);
+    if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
+    const float high = level(sample.high);
+    const float low = level(sample.low);
+    batch.Add(x0, low, x1, bottom, Mix(colour::kLane, tint, 0.38f));
+    if (low > high) batch.Add(x0, high, x1, low, Mix(colour::kLane, tint, 0.2f));
+    batch.Add(x0, high - scale, x1, high + 0.5f, tint);
+    if (last_x >= 0 && std::fabs(last_x - x0) < 2 && std::fabs(last_y - high) > 1) {
+      batch.Add(x0, std::min(last_y, high), x0 + 1, std::max(last_y, high), tint);
+    }
+    last_x = x1;
+    last_y = high;
+    if (canvas.Hit(x0, x1, canvas.top, canvas.top + canvas.height)) hovered = &sample;
+  }
+  if (capacity > 0) {
+    const float y = level(capacity);
+    for (float x = canvas.x; x < canvas.x + canvas.width; x += 9 * scale) {
+      batch.Add(x, y, x + 5 * scale, y + 1, WithAlpha(StateColour(State::kBlockedLink), 0.9f));
+    }
+  }
+  batch.Flush();
+  if (hovered != nullptr) {
+    const std::string low = CurveValue(lane.kind, hovered->low);
+    const std::string high = CurveValue(lane.kind, hovered->high);
+    Tooltip({lane.subject + " " + lane.label,
+             low == high ? high : fmt::format("{} to {}", low, high)});
+  }
+}
+
+}  // namespace poolscope

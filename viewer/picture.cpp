@@ -1,0 +1,410 @@
+#include "viewer/picture.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "viewer/curve.h"
+
+namespace poolscope {
+namespace {
+
+constexpr uint16_t kMaxRows = 12;
+constexpr int64_t kNarrowChunkColumns = 2;  // narrower chunks are one bar
+
+uint64_t StageOf(const Event& event, const EventBatch& batch, uint32_t schema) {
+  const std::span<const uint64_t> payload = batch.Payload(event, schema);
+  return payload.size() > kTransferStage ? payload[kTransferStage] : kNoValue;
+}
+
+bool Overlaps(int64_t begin, int64_t end, const PictureMaker::Order& order) {
+  return begin <= order.end_ns && end >= order.begin_ns;
+}
+
+// Events are recorded by end; rows need them by begin, the outer before the inner.
+void SortByBegin(std::vector<Bar>& bars) {
+  std::sort(bars.begin(), bars.end(), [](const Bar& a, const Bar& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+  });
+}
+
+void PackAndMerge(std::vector<Bar> events, uint16_t max_rows, LanePicture& picture) {
+  SortByBegin(events);
+  RowPacker packer(max_rows);
+  BarMerger merger(picture.column_ns);
+  for (Bar& bar : events) {
+    bar.row = packer.Place(bar.begin_ns, bar.end_ns);
+    merger.Add(bar);
+  }
+  picture.events += events.size();
+  picture.rows = std::max<uint16_t>(1, packer.rows());
+  picture.bars = merger.Finish();
+}
+
+void FindMaximum(LanePicture& picture) {
+  for (const Sample& sample : picture.samples) {
+    picture.max_value = std::max(picture.max_value, sample.high);
+  }
+}
+
+Store::Span SpanOf(const PictureMaker::Order& order) { return {order.begin_ns, order.end_ns}; }
+
+}  // namespace
+
+std::optional<State> StateOf(const Event& event, uint64_t stage) {
+  switch (static_cast<Category>(event.category)) {
+    case Category::kWork:
+      return State::kBusy;
+    case Category::kTransfer:
+      if (stage == static_cast<uint64_t>(Stage::kApply)) return State::kBusy;
+      return std::nullopt;
+    case Category::kBlockedLink:
+      return State::kBlockedLink;
+    case Category::kWaitCredit:
+      return State::kWaitCredit;
+    case Category::kWaitLink:
+      return State::kWaitLink;
+    case Category::kWaitPeer:
+      return State::kWaitPeer;
+    case Category::kInput:
+      return State::kInput;
+    case Category::kOtherWork:
+      return State::kOtherWork;
+    default:
+      return std::nullopt;
+  }
+}
+
+Result<std::shared_ptr<const LanePicture>> PictureMaker::Make(const Catalog& catalog,
+                                                              const Lane& lane,
+                                                              const Order& order) {
+  auto picture = std::make_shared<LanePicture>();
+  picture->begin_ns = order.begin_ns;
+  picture->end_ns = order.end_ns;
+  picture->column_ns = std::max<int64_t>(1, order.column_ns);
+  picture->detail = order.detail;
+  cancelled_ = false;
+  Status status;
+  switch (lane.kind) {
+    case LaneKind::kRanges:
+      status = MakeRanges(lane, order, *picture);
+      break;
+    case LaneKind::kStates:
+      status = MakeStates(catalog, lane, order, *picture);
+      break;
+    case LaneKind::kWire:
+      status = MakeWire(catalog, lane, order, *picture);
+      break;
+    case LaneKind::kDepth:
+      status = MakeDepth(catalog, lane, order, *picture);
+      break;
+    case LaneKind::kBandwidth:
+      status = MakeBandwidth(catalog, lane, order, *picture);
+      break;
+    case LaneKind::kLag:
+      status = MakeLag(catalog, lane, order, *picture);
+      break;
+    case LaneKind::kPool:
+    case LaneKind::kLink:
+    case LaneKind::kOther:
+      break;
+  }
+  if (!status) return status.error();
+  if (cancelled_) return std::shared_ptr<const LanePicture>();
+  return std::shared_ptr<const LanePicture>(std::move(picture));
+}
+
+Result<bool> PictureMaker::ForEvents(const std::vector<int64_t>& tracks, const Order& order,
+                                     const Sink& sink) {
+  std::vector<ChunkRow> wanted;
+  for (const int64_t track : tracks) {
+    Result<std::vector<ChunkRow>> chunks = store_.Chunks(track, SpanOf(order));
+    if (!chunks) return chunks.error();
+    if (chunks->size() > kMaxDecodedChunks) return false;
+    for (const ChunkRow& chunk : *chunks) {
+      if (!order.detail && !cache_.Holds(chunk)) return false;
+      wanted.push_back(chunk);
+    }
+  }
+  for (const ChunkRow& chunk : wanted) {
+    if (order.cancelled && order.cancelled()) {
+      cancelled_ = true;
+      return true;
+    }
+    Result<std::shared_ptr<const EventBatch>> batch = cache_.Read(store_, chunk);
+    if (!batch) return batch.error();
+    for (const Event& event : (*batch)->events) {
+      if (Overlaps(event.start_ns, event.end_ns(), order)) sink(event, **batch);
+    }
+  }
+  return true;
+}
+
+Status PictureMaker::MakeRanges(const Lane& lane, const Order& order, LanePicture& picture) {
+  std::vector<Bar> events;
+  Result<uint32_t> transfer = store_.FindString(kTransferSchema);
+  if (!transfer) return transfer.error();
+  Result<bool> decoded =
+      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
+        Bar bar{event.start_ns, event.end_ns(), event.name, event.category};
+        if (event.category == static_cast<uint32_t>(Category::kTransfer)) {
+          bar.stage = static_cast<uint8_t>(StageOf(event, batch, *transfer));
+        }
+        events.push_back(bar);
+      });
+  if (!decoded) return decoded.error();
+  if (*decoded) {
+    PackAndMerge(std::move(events), kMaxRows, picture);
+    return {};
+  }
+  BarMerger merger(picture.column_ns);
+  for (const int64_t track : lane.tracks) {
+    Result<std::vector<ChunkRow>> chunks = store_.Chunks(track, SpanOf(order));
+    if (!chunks) return chunks.error();
+    Result<std::vector<Store::NameTotal>> totals = store_.ChunkNames(track, SpanOf(order));
+    if (!totals) return totals.error();
+    const auto category_of = [&](uint32_t name) {
+      for (const Store::NameTotal& total : *totals) {
+        if (total.name == name) return total.category;
+      }
+      return uint32_t{0};
+    };
+    for (const ChunkRow& chunk : *chunks) {
+      if (order.cancelled && order.cancelled()) {
+        cancelled_ = true;
+        return {};
+      }
+      picture.events += static_cast<uint64_t>(chunk.events);
+      Bar bar{chunk.first_ns, chunk.last_ns, 0, 0, static_cast<uint32_t>(chunk.events)};
+      if (chunk.last_ns - chunk.first_ns < kNarrowChunkColumns * picture.column_ns) {
+        merger.AddSummary(bar, chunk.busy_ns);
+        continue;
+      }
+      Result<std::vector<Store::SummaryBucket>> summary =
+          store_.ChunkSummary(chunk.track_id, chunk.chunk_index);
+      if (!summary) return summary.error();
+      const double width = static_cast<double>(chunk.last_ns - chunk.first_ns) /
+                           static_cast<double>(std::max<size_t>(1, summary->size()));
+      for (size_t i = 0; i < summary->size(); ++i) {
+        const Store::SummaryBucket& bucket = (*summary)[i];
+        if (bucket.covered == 0) continue;
+        bar.begin_ns = chunk.first_ns + static_cast<int64_t>(width * static_cast<double>(i));
+        bar.end_ns = chunk.first_ns + static_cast<int64_t>(width * static_cast<double>(i + 1));
+        bar.name = bucket.name;
+        bar.category = category_of(bucket.name);
+        bar.events = static_cast<uint32_t>(std::max<int64_t>(
+            2, chunk.events / static_cast<int64_t>(summary->size())));
+        merger.AddSummary(bar, static_cast<int64_t>(width * bucket.covered / 255));
+      }
+    }
+  }
+  picture.bars = merger.Finish();
+  picture.rows = 1;
+  return {};
+}
+
+Status PictureMaker::MakeStates(const Catalog& catalog, const Lane& lane, const Order& order,
+                                LanePicture& picture) {
+  std::vector<StateSlice> ranges;
+  Result<bool> decoded =
+      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
+        const std::optional<State> state =
+            StateOf(event, StageOf(event, batch, catalog.transfer_schema));
+        if (state) ranges.push_back({event.start_ns, event.end_ns(), *state});
+      });
+  if (!decoded) return decoded.error();
+  if (*decoded && !ranges.empty()) {
+    for (const EventLossRow& loss : catalog.losses) {
+      if (loss.place == "session" || loss.place == "collector") {
+        ranges.push_back({loss.first_ns, loss.last_ns, State::kUnknown});
+      }
+    }
+    const int64_t from = std::max(order.begin_ns, catalog.begin_ns);
+    const int64_t to = std::min(order.end_ns, catalog.end_ns);
+    picture.events = ranges.size();
+    if (from < to) {
+      picture.states = ColumnsOf(SplitStates(std::move(ranges), from, to), picture.column_ns * 2);
+    }
+    return {};
+  }
+  Result<std::vector<WorkerWindowRow>> rows =
+      store_.WorkerWindows(catalog.run.run_id, SpanOf(order));
+  if (!rows) return rows.error();
+  std::erase_if(*rows, [&](const WorkerWindowRow& row) {
+    return row.pool != lane.subject || row.worker_index != lane.worker;
+  });
+  picture.states = ColumnsOf(*rows, picture.column_ns * 2);
+  return {};
+}
+
+Status PictureMaker::MakeWire(const Catalog& catalog, const Lane& lane, const Order& order,
+                              LanePicture& picture) {
+  Result<uint32_t> name = LinkName(lane.subject);
+  if (!name) return name.error();
+  std::vector<Bar> events;
+  Result<bool> decoded =
+      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
+        if (event.category != static_cast<uint32_t>(Category::kTransfer)) return;
+        if (event.name != *name) return;
+        const uint64_t stage = StageOf(event, batch, catalog.transfer_schema);
+        if (stage != static_cast<uint64_t>(Stage::kWire)) return;
+        Bar bar{event.start_ns, event.end_ns(), event.name, event.category};
+        bar.stage = static_cast<uint8_t>(stage);
+        events.push_back(bar);
+      });
+  if (!decoded) return decoded.error();
+  if (*decoded) {
+    PackAndMerge(std::move(events), kMaxRows, picture);
+    return {};
+  }
+  Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
+  if (!rows) return rows.error();
+  const LinkRow* link = catalog.FindLink(lane.subject);
+  const int64_t lanes = link == nullptr ? 1 : std::max<int64_t>(1, link->lanes);
+  BarMerger merger(picture.column_ns);
+  for (const LinkWindowRow& row : *rows) {
+    if (row.link != lane.subject || row.transfers == 0) continue;
+    Bar bar{row.start_ns, row.start_ns + row.window_ns, *name,
+            static_cast<uint32_t>(Category::kTransfer)};
+    bar.stage = static_cast<uint8_t>(Stage::kWire);
+    bar.events = static_cast<uint32_t>(std::max<int64_t>(2, row.transfers));
+    picture.events += static_cast<uint64_t>(row.transfers);
+    const int64_t wire_ns = row.stage_ns[static_cast<size_t>(Stage::kWire)] / lanes;
+    merger.AddSummary(bar, std::min(wire_ns, row.window_ns));
+  }
+  picture.bars = merger.Finish();
+  return {};
+}
+
+Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const Order& order,
+                               LanePicture& picture) {
+  std::vector<std::pair<int64_t, double>> points;
+  Order wide = order;  // the value at the left edge was set before it
+  wide.begin_ns -= (order.end_ns - order.begin_ns) / 4;
+  Result<bool> decoded =
+      ForEvents(lane.tracks, wide, [&](const Event& event, const EventBatch&) {
+        const double value = (event.flags & kEventFloat) != 0
+                                 ? std::bit_cast<double>(event.value)
+                                 : static_cast<double>(static_cast<int64_t>(event.value));
+        if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
+      });
+  if (!decoded) return decoded.error();
+  if (*decoded) {
+    std::stable_sort(points.begin(), points.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    CurveMaker curve(picture.column_ns, std::min(order.end_ns, catalog.end_ns));
+    for (const auto& [at, value] : points) curve.Add(at, value);
+    picture.samples = curve.Finish();
+    picture.events = points.size();
+  } else {
+    Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
+    if (!rows) return rows.error();
+    for (const LinkWindowRow& row : *rows) {
+      if (row.link != lane.subject) continue;
+      picture.samples.push_back(
+          {row.start_ns, row.start_ns + row.window_ns, row.depth_mean, row.depth_max});
+    }
+  }
+  FindMaximum(picture);
+  const LinkRow* link = catalog.FindLink(lane.subject);
+  if (link != nullptr) {
+    picture.max_value = std::max(picture.max_value, static_cast<double>(link->capacity));
+  }
+  return {};
+}
+
+Status PictureMaker::MakeBandwidth(const Catalog& catalog, const Lane& lane, const Order& order,
+                                   LanePicture& picture) {
+  Result<uint32_t> name = LinkName(lane.subject);
+  if (!name) return name.error();
+  const int64_t bucket_ns = picture.column_ns * 3;
+  const int64_t first = order.begin_ns / bucket_ns * bucket_ns;
+  const auto buckets = static_cast<size_t>((order.end_ns - first) / bucket_ns + 1);
+  std::vector<double> bytes(buckets, 0.0);
+  Result<bool> decoded =
+      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
+        if (event.name != *name) return;
+        const auto payload = batch.Payload(event, catalog.transfer_schema);
+        if (payload.size() <= kTransferWireBytes) return;
+        if (payload[kTransferStage] != static_cast<uint64_t>(Stage::kWire)) return;
+        if (payload[kTransferWireBytes] == kNoValue) return;
+        const double rate = static_cast<double>(payload[kTransferWireBytes]) /
+                            static_cast<double>(std::max<int64_t>(1, event.duration_ns));
+        ++picture.events;
+        int64_t at = std::max(event.start_ns, first);
+        while (at < event.end_ns()) {
+          const auto bucket = static_cast<size_t>((at - first) / bucket_ns);
+          if (bucket >= buckets) break;
+          const int64_t until =
+              std::min(event.end_ns(), first + static_cast<int64_t>(bucket + 1) * bucket_ns);
+          bytes[bucket] += rate * static_cast<double>(until - at);
+          at = until;
+        }
+      });
+  if (!decoded) return decoded.error();
+  if (*decoded) {
+    for (size_t i = 0; i < buckets; ++i) {
+      const double rate = bytes[i] / static_cast<double>(bucket_ns) * 1e9;
+      const int64_t begin = first + static_cast<int64_t>(i) * bucket_ns;
+      if (!picture.samples.empty() && picture.samples.back().high == rate) {
+        picture.samples.back().end_ns = begin + bucket_ns;
+      } else {
+        picture.samples.push_back({begin, begin + bucket_ns, rate, rate});
+      }
+    }
+  } else {
+    Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
+    if (!rows) return rows.error();
+    for (const LinkWindowRow& row : *rows) {
+      if (row.link != lane.subject) continue;
+      const double rate =
+          static_cast<double>(row.wire_bytes) / static_cast<double>(row.window_ns) * 1e9;
+      picture.samples.push_back({row.start_ns, row.start_ns + row.window_ns, rate, rate});
+    }
+  }
+  FindMaximum(picture);
+  return {};
+}
+
+Status PictureMaker::MakeLag(const Catalog& catalog, const Lane& lane, const Order& order,
+                             LanePicture& picture) {
+  Result<uint32_t> name = LinkName(lane.subject);
+  if (!name) return name.error();
+  std::vector<std::pair<int64_t, double>> points;
+  Result<bool> decoded =
+      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
+        if (event.name != *name) return;
+        const auto payload = batch.Payload(event, catalog.transfer_schema);
+        if (payload.size() <= kTransferAppliedVersion) return;
+        if (payload[kTransferStage] != static_cast<uint64_t>(Stage::kApply)) return;
+        const uint64_t applied = payload[kTransferAppliedVersion];
+        const uint64_t computed = payload[kTransferVersion];
+        if (applied == kNoValue || computed == kNoValue) return;
+        points.emplace_back(event.end_ns(),
+                            static_cast<double>(static_cast<int64_t>(applied - computed)));
+      });
+  if (!decoded) return decoded.error();
+  if (*decoded) {
+    std::stable_sort(points.begin(), points.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    CurveMaker curve(picture.column_ns, std::min(order.end_ns, catalog.end_ns));
+    for (const auto& [at, value] : points) curve.Add(at, value);
+    picture.samples = curve.Finish();
+    picture.events = points.size();
+  } else {
+    Result<std::vector<VersionWindowRow>> rows =
+        store_.VersionWindows(catalog.run.run_id, SpanOf(order));
+    if (!rows) return rows.error();
+    for (const VersionWindowRow& row : *rows) {
+      if (row.applied == 0) continue;
+      const double mean = static_cast<double>(row.lag_sum) / static_cast<double>(row.applied);
+      picture.samples.push_back({row.start_ns, row.start_ns + row.window_ns, mean,
+                                 static_cast<double>(row.lag_max)});
+    }
+  }
+  FindMaximum(picture);
+  return {};
+}
+
+Result<uint32_t> PictureMaker::LinkName(const std::string& link) { return store_.FindString(link); }
+
+}  // namespace poolscope

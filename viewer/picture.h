@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "store/store.h"
+#include "viewer/bars.h"
+#include "viewer/catalog.h"
+#include "viewer/chunk_cache.h"
+
+namespace poolscope {
+
+// A step of a curve: the values between `low` and `high` that it had in [begin, end).
+struct Sample {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  double low = 0;
+  double high = 0;
+};
+
+// What one lane shows of one span of time, in absolute times. Its size is bounded by the number of
+// columns in the span, whatever the number of events. Immutable once made.
+struct LanePicture {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  int64_t column_ns = 0;
+  bool detail = false;  // false: made of summaries, events may follow
+  uint16_t rows = 1;
+  uint64_t events = 0;  // that it stands for
+  std::vector<Bar> bars;             // kRanges, kWire
+  std::vector<StateColumn> states;   // kStates
+  std::vector<Sample> samples;       // kDepth, kBandwidth, kLag
+  double max_value = 0;              // of the samples
+
+  bool Covers(int64_t from_ns, int64_t to_ns) const { return begin_ns <= from_ns && to_ns <= end_ns; }
+};
+
+// Makes pictures from a store. Decodes a chunk only where a lane has few of them in the span; else
+// draws the chunks' summaries and the window rows. One thread.
+class PictureMaker {
+ public:
+  static constexpr size_t kMaxDecodedChunks = 40;  // per track and picture
+
+  PictureMaker(const Store& store, ChunkCache& cache) : store_(store), cache_(cache) {}
+
+  struct Order {
+    int64_t begin_ns = 0;
+    int64_t end_ns = 0;
+    int64_t column_ns = 1;
+    bool detail = true;  // false: decode nothing that is not in the cache
+    std::function<bool()> cancelled;
+  };
+  // nullptr when cancelled.
+  Result<std::shared_ptr<const LanePicture>> Make(const Catalog& catalog, const Lane& lane,
+                                                  const Order& order);
+
+  // Calls `sink` with every event of the tracks that overlaps the span, or returns false where that
+  // would decode more than kMaxDecodedChunks chunks of a track (or any, without `detail`).
+  using Sink = std::function<void(const Event&, const EventBatch&)>;
+  Result<bool> ForEvents(const std::vector<int64_t>& tracks, const Order& order, const Sink& sink);
+
+ private:
+  Status MakeRanges(const Lane& lane, const Order& order, LanePicture& picture);
+  Status MakeStates(const Catalog& catalog, const Lane& lane, const Order& order,
+                    LanePicture& picture);
+  Status MakeWire(const Catalog& catalog, const Lane& lane, const Order& order,
+                  LanePicture& picture);
+  Status MakeDepth(const Catalog& catalog, const Lane& lane, const Order& order,
+                   LanePicture& picture);
+  Status MakeBandwidth(const Catalog& catalog, const Lane& lane, const Order& order,
+                       LanePicture& picture);
+  Status MakeLag(const Catalog& catalog, const Lane& lane, const Order& order,
+                 LanePicture& picture);
+  Result<uint32_t> LinkName(const std::string& link);
+
+  const Store& store_;
+  ChunkCache& cache_;
+  bool cancelled_ = false;
+};
+
+// State that an event puts its worker in; none for events that say nothing of it.
+std::optional<State> StateOf(const Event& event, uint64_t stage);
+
+}  // namespace poolscope
