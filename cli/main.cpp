@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   poolscope::AddCollectCommand(app, exit_code);
   poolscope::AddReportCommand(app, exit_code);
   poolscope::AddWhatIfCommand(app, exit_code);
+  poolscope::AddViewCommand(app, exit_code);
   poolscope::AddSqlCommand(app, exit_code);
   poolscope::AddDoctorCommand(app, exit_code);
   // docs/cli.md is what this prints; a test compares them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "viewer/palette.h"
 #include "viewer/state_dump.h"
 
 namespace poolscope {
@@ -10,8 +11,8 @@ namespace {
 
 constexpr double kWheelZoom = 0.82;
 constexpr float kWheelScroll = 48;
-constexpr float kClickDistance = 4;    // the mouse may move this far within a click
-constexpr int kFramesAfterInput = 3;   // so that ImGui's hover and focus come to rest
+constexpr float kClickDistance = 4;   // the mouse may move this far within a click
+constexpr int kFramesAfterInput = 3;  // so that ImGui's hover and focus come to rest
 constexpr double kAskEverySeconds = 0.1;
 
 // The widest column of one to two pixels whose width is a power of two: small zooms reuse pictures.
@@ -52,9 +53,8 @@ void Tabs(PanelContext& context, View& view) {
     const ImVec2 high = ImGui::GetItemRectMax();
     if (ImGui::IsItemClicked()) view.panel = tab.panel;
     if (chosen) {
-      ImGui::GetWindowDrawList()->AddRectFilled(ImVec2(low.x, high.y + 2 * scale),
-                                                ImVec2(high.x, high.y + 4 * scale),
-                                                colour::kAccent);
+      ImGui::GetWindowDrawList()->AddRectFilled(
+          ImVec2(low.x, high.y + 2 * scale), ImVec2(high.x, high.y + 4 * scale), colour::kAccent);
     }
     ImGui::SameLine(0, 18 * scale);
   }

@@ -16,8 +16,8 @@ Status Take(Result<T>&& read, T& into) {
 }  // namespace
 
 const LinkRow* Catalog::FindLink(const std::string& link) const {
-  const auto found =
-      std::find_if(links.begin(), links.end(), [&](const LinkRow& row) { return row.link == link; });
+  const auto found = std::find_if(links.begin(), links.end(),
+                                  [&](const LinkRow& row) { return row.link == link; });
   return found == links.end() ? nullptr : &*found;
 }
 
@@ -58,7 +58,8 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
       Result<std::vector<ChunkRow>> chunks = store.Chunks(row.track_id, {});
       if (!chunks) return chunks.error();
       for (const ChunkRow& chunk : *chunks) {
-        track.max_depth = std::max<uint16_t>(track.max_depth, static_cast<uint16_t>(chunk.max_depth));
+        track.max_depth =
+            std::max<uint16_t>(track.max_depth, static_cast<uint16_t>(chunk.max_depth));
         begin = std::min(begin, chunk.first_ns);
         end = std::max(end, chunk.last_ns);
       }

@@ -8,7 +8,8 @@
 
 namespace poolscope {
 
-// Points of a step curve (each value holds until the next) reduced to columns. Add in order of time.
+// Points of a step curve (each value holds until the next) reduced to columns. Add in order of
+// time.
 class CurveMaker {
  public:
   CurveMaker(int64_t column_ns, int64_t end_ns) : column_ns_(column_ns), end_ns_(end_ns) {}

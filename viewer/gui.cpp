@@ -40,13 +40,18 @@ Result<std::unique_ptr<Gui>> Gui::Make(float scale) {
   io.IniFilename = nullptr;  // the layout is fixed: nothing to remember between runs
   io.LogFilename = nullptr;
   io.ConfigFlags |= ImGuiConfigFlags_NoMouseCursorChange;
-  const std::pair<int, int> keys[] = {
-      {ImGuiKey_Tab, kKeyTab},         {ImGuiKey_LeftArrow, kKeyLeft},
-      {ImGuiKey_RightArrow, kKeyRight}, {ImGuiKey_UpArrow, kKeyUp},
-      {ImGuiKey_DownArrow, kKeyDown},  {ImGuiKey_Home, kKeyHome},
-      {ImGuiKey_End, kKeyEnd},         {ImGuiKey_Delete, kKeyDelete},
-      {ImGuiKey_Backspace, kKeyBackspace}, {ImGuiKey_Enter, kKeyEnter},
-      {ImGuiKey_Escape, kKeyEscape},   {ImGuiKey_A, 'A'}};
+  const std::pair<int, int> keys[] = {{ImGuiKey_Tab, kKeyTab},
+                                      {ImGuiKey_LeftArrow, kKeyLeft},
+                                      {ImGuiKey_RightArrow, kKeyRight},
+                                      {ImGuiKey_UpArrow, kKeyUp},
+                                      {ImGuiKey_DownArrow, kKeyDown},
+                                      {ImGuiKey_Home, kKeyHome},
+                                      {ImGuiKey_End, kKeyEnd},
+                                      {ImGuiKey_Delete, kKeyDelete},
+                                      {ImGuiKey_Backspace, kKeyBackspace},
+                                      {ImGuiKey_Enter, kKeyEnter},
+                                      {ImGuiKey_Escape, kKeyEscape},
+                                      {ImGuiKey_A, 'A'}};
   for (const auto& [imgui_key, key] : keys) io.KeyMap[imgui_key] = key;
   gui->LoadFonts();
   gui->SetStyle();
@@ -69,9 +74,9 @@ void Gui::LoadFonts() {
     config.OversampleH = 2;
     config.OversampleV = 1;
     config.PixelSnapH = true;
-    ImFont* font = file.empty() ? nullptr
-                                : atlas->AddFontFromFileTTF(file.c_str(), size * scale_, &config,
-                                                            kGlyphs);
+    ImFont* font = file.empty()
+                       ? nullptr
+                       : atlas->AddFontFromFileTTF(file.c_str(), size * scale_, &config, kGlyphs);
     if (font == nullptr) {
       ImFontConfig fallback;
       fallback.SizePixels = size * scale_;
@@ -115,8 +120,7 @@ void Gui::SetStyle() {
   style.ScaleAllSizes(scale_);
 }
 
-void Gui::Begin(const std::deque<InputEvent>& events, int width, int height,
-                double delta_seconds) {
+void Gui::Begin(const std::deque<InputEvent>& events, int width, int height, double delta_seconds) {
   ImGuiIO& io = ImGui::GetIO();
   io.DisplaySize = ImVec2(static_cast<float>(width), static_cast<float>(height));
   io.DeltaTime = static_cast<float>(std::clamp(delta_seconds, 1e-4, 0.25));

@@ -9,8 +9,20 @@ namespace poolscope {
 
 // Keys that the viewer knows; letters and digits are their upper-case ASCII codes.
 enum Key : int {
-  kKeyEscape = 256, kKeyEnter, kKeyBackspace, kKeyDelete, kKeyTab, kKeyLeft, kKeyRight, kKeyUp,
-  kKeyDown, kKeyHome, kKeyEnd, kKeyPageUp, kKeyPageDown, kKeyCount
+  kKeyEscape = 256,
+  kKeyEnter,
+  kKeyBackspace,
+  kKeyDelete,
+  kKeyTab,
+  kKeyLeft,
+  kKeyRight,
+  kKeyUp,
+  kKeyDown,
+  kKeyHome,
+  kKeyEnd,
+  kKeyPageUp,
+  kKeyPageDown,
+  kKeyCount
 };
 
 struct InputEvent {

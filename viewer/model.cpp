@@ -25,8 +25,8 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path,
   answer->catalog = *catalog;
   answer->lanes.resize(answer->catalog->lanes.size());
   answer->names = std::make_shared<const NameMap>();
-  std::unique_ptr<Model> model(new Model(std::move(*store), std::move(*report_store), run->run_id,
-                                         std::move(options)));
+  std::unique_ptr<Model> model(
+      new Model(std::move(*store), std::move(*report_store), run->run_id, std::move(options)));
   model->answer_ = std::move(answer);
   model->live_ = !run->ended;
   model->data_version_ = model->store_.DataVersion();
@@ -253,9 +253,8 @@ void Model::Read() {
       if (found && !details_key_) details_ = std::move(*found);
     }
     if (search) {
-      Result<std::optional<EventKey>> found = FindNext(store_, cache_, *answer()->catalog,
-                                                       search->text, search->from_ns,
-                                                       search->forward);
+      Result<std::optional<EventKey>> found = FindNext(
+          store_, cache_, *answer()->catalog, search->text, search->from_ns, search->forward);
       const std::lock_guard lock(mutex_);
       ++found_.serial;
       found_.key = found ? *found : std::nullopt;
@@ -267,7 +266,8 @@ void Model::Read() {
     }
     if (request && !request->lanes.empty()) MakePictures(*request);
     // A store that grows faster than it can be drawn leaves two thirds of the time to others.
-    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started);
+    const auto spent =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started);
     if (started >= next_poll) {
       next_poll = Clock::now() + std::max(std::chrono::milliseconds(options_.poll_ms), 2 * spent);
     }
@@ -300,7 +300,8 @@ void Model::Advise() {
       }
       if (options_.wake) options_.wake();
     }
-    const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started);
+    const auto spent =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started);
     pause = std::max<std::chrono::milliseconds>(std::chrono::seconds(5), 20 * spent);
   }
 }

@@ -81,8 +81,8 @@ class Model {
   };
   Found found() const;
 
-  bool live() const { return live_; }   // the run has not ended
-  bool busy() const;                    // something asked for is still being read
+  bool live() const { return live_; }  // the run has not ended
+  bool busy() const;                   // something asked for is still being read
   ModelCounters counters() const;
 
  private:

@@ -26,12 +26,13 @@ Result<std::unique_ptr<Offscreen>> Offscreen::Make(int width, int height) {
   out->height_ = height;
   out->egl_ = std::make_unique<Egl>();
   const auto failed = [](const char* what) {
-    return Error{fmt::format("drawing without a display: {} failed (EGL error {:#x}); install "
-                             "libegl1 and libgl1-mesa-dri",
-                             what, eglGetError())};
+    return Error{
+        fmt::format("drawing without a display: {} failed (EGL error {:#x}); install "
+                    "libegl1 and libgl1-mesa-dri",
+                    what, eglGetError())};
   };
-  out->egl_->display = eglGetPlatformDisplay(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY,
-                                             nullptr);
+  out->egl_->display =
+      eglGetPlatformDisplay(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, nullptr);
   if (out->egl_->display == EGL_NO_DISPLAY) return failed("eglGetPlatformDisplay");
   if (!eglInitialize(out->egl_->display, nullptr, nullptr)) return failed("eglInitialize");
   if (!eglBindAPI(EGL_OPENGL_API)) return failed("eglBindAPI");
@@ -59,9 +60,10 @@ Result<std::unique_ptr<Offscreen>> Offscreen::Make(int width, int height) {
   glBindFramebuffer(GL_FRAMEBUFFER, out->framebuffer_);
   glFramebufferTexture2D(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_TEXTURE_2D, out->texture_, 0);
   if (glCheckFramebufferStatus(GL_FRAMEBUFFER) != GL_FRAMEBUFFER_COMPLETE) {
-    return Error{fmt::format("a picture of {}x{} pixels is more than OpenGL can draw here; ask for "
-                             "a smaller --size",
-                             width, height)};
+    return Error{
+        fmt::format("a picture of {}x{} pixels is more than OpenGL can draw here; ask for "
+                    "a smaller --size",
+                    width, height)};
   }
   return out;
 }
@@ -91,8 +93,8 @@ Status Offscreen::WritePng(const std::filesystem::path& path) {
   // OpenGL's rows go from the bottom up: a negative stride turns them.
   if (png_image_write_to_file(&image, path.c_str(), 0, pixels.data(),
                               -static_cast<png_int_32>(stride), nullptr) == 0) {
-    return Error{fmt::format("{}: the screenshot could not be written: {}", path.string(),
-                             image.message)};
+    return Error{
+        fmt::format("{}: the screenshot could not be written: {}", path.string(), image.message)};
   }
   return {};
 }

@@ -191,8 +191,8 @@ Status PictureMaker::MakeRanges(const Lane& lane, const Order& order, LanePictur
         bar.end_ns = chunk.first_ns + static_cast<int64_t>(width * static_cast<double>(i + 1));
         bar.name = bucket.name;
         bar.category = category_of(bucket.name);
-        bar.events = static_cast<uint32_t>(std::max<int64_t>(
-            2, chunk.events / static_cast<int64_t>(summary->size())));
+        bar.events = static_cast<uint32_t>(
+            std::max<int64_t>(2, chunk.events / static_cast<int64_t>(summary->size())));
         merger.AddSummary(bar, static_cast<int64_t>(width * bucket.covered / 255));
       }
     }
@@ -280,13 +280,12 @@ Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const O
   std::vector<std::pair<int64_t, double>> points;
   Order wide = order;  // the value at the left edge was set before it
   wide.begin_ns -= (order.end_ns - order.begin_ns) / 4;
-  Result<bool> decoded =
-      ForEvents(lane.tracks, wide, [&](const Event& event, const EventBatch&) {
-        const double value = (event.flags & kEventFloat) != 0
-                                 ? std::bit_cast<double>(event.value)
-                                 : static_cast<double>(static_cast<int64_t>(event.value));
-        if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
-      });
+  Result<bool> decoded = ForEvents(lane.tracks, wide, [&](const Event& event, const EventBatch&) {
+    const double value = (event.flags & kEventFloat) != 0
+                             ? std::bit_cast<double>(event.value)
+                             : static_cast<double>(static_cast<int64_t>(event.value));
+    if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
+  });
   if (!decoded) return decoded.error();
   if (*decoded) {
     std::stable_sort(points.begin(), points.end(),
@@ -397,8 +396,8 @@ Status PictureMaker::MakeLag(const Catalog& catalog, const Lane& lane, const Ord
     for (const VersionWindowRow& row : *rows) {
       if (row.applied == 0) continue;
       const double mean = static_cast<double>(row.lag_sum) / static_cast<double>(row.applied);
-      picture.samples.push_back({row.start_ns, row.start_ns + row.window_ns, mean,
-                                 static_cast<double>(row.lag_max)});
+      picture.samples.push_back(
+          {row.start_ns, row.start_ns + row.window_ns, mean, static_cast<double>(row.lag_max)});
     }
   }
   FindMaximum(picture);

@@ -29,13 +29,15 @@ struct LanePicture {
   int64_t column_ns = 0;
   bool detail = false;  // false: made of summaries, events may follow
   uint16_t rows = 1;
-  uint64_t events = 0;  // that it stands for
-  std::vector<Bar> bars;             // kRanges, kWire
-  std::vector<StateColumn> states;   // kStates
-  std::vector<Sample> samples;       // kDepth, kBandwidth, kLag
-  double max_value = 0;              // of the samples
+  uint64_t events = 0;              // that it stands for
+  std::vector<Bar> bars;            // kRanges, kWire
+  std::vector<StateColumn> states;  // kStates
+  std::vector<Sample> samples;      // kDepth, kBandwidth, kLag
+  double max_value = 0;             // of the samples
 
-  bool Covers(int64_t from_ns, int64_t to_ns) const { return begin_ns <= from_ns && to_ns <= end_ns; }
+  bool Covers(int64_t from_ns, int64_t to_ns) const {
+    return begin_ns <= from_ns && to_ns <= end_ns;
+  }
 };
 
 // Makes pictures from a store. Decodes a chunk only where a lane has few of them in the span; else

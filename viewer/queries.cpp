@@ -124,8 +124,8 @@ Status AddStages(const Store& store, ChunkCache& cache, const Catalog& catalog, 
     if (!chunks) return chunks.error();
     std::sort(chunks->begin(), chunks->end(), [&](const ChunkRow& a, const ChunkRow& b) {
       const auto distance = [&](const ChunkRow& chunk) {
-        return std::max({chunk.first_ns - event.end_ns(), event.start_ns - chunk.last_ns,
-                         int64_t{0}});
+        return std::max(
+            {chunk.first_ns - event.end_ns(), event.start_ns - chunk.last_ns, int64_t{0}});
       };
       return distance(a) < distance(b);
     });
@@ -298,8 +298,8 @@ Result<std::optional<EventKey>> FindNext(const Store& store, ChunkCache& cache,
         if (!batch) return batch.error();
         for (const Event& event : (*batch)->events) {
           if (forward ? event.start_ns <= from_ns : event.start_ns >= from_ns) continue;
-          if (best && (forward ? event.start_ns >= best->begin_ns
-                               : event.start_ns <= best->begin_ns)) {
+          if (best &&
+              (forward ? event.start_ns >= best->begin_ns : event.start_ns <= best->begin_ns)) {
             continue;
           }
           if (!match(event.name)) continue;

@@ -5,11 +5,11 @@
 namespace poolscope {
 namespace {
 
-constexpr double kRoom = 0.015;           // of the run, on each side of a fit
+constexpr double kRoom = 0.015;  // of the run, on each side of a fit
 constexpr double kKeyZoom = 0.8;
-constexpr double kKeyPan = 0.12;          // of the width
+constexpr double kKeyPan = 0.12;  // of the width
 constexpr float kKeyScroll = 60;
-constexpr double kFollowSpanNs = 60e9;    // a live run shorter than this is shown whole
+constexpr double kFollowSpanNs = 60e9;  // a live run shorter than this is shown whole
 
 }  // namespace
 

@@ -22,11 +22,11 @@ struct View {
   TimeAxis axis;
   int64_t run_begin_ns = 0;
   int64_t run_end_ns = 1;
-  float scroll = 0;         // pixels of lanes above the sight
-  float lanes_height = 0;   // of all lanes
+  float scroll = 0;        // pixels of lanes above the sight
+  float lanes_height = 0;  // of all lanes
   float sight_height = 1;
-  bool fit = true;          // shows the whole run, also when it grows
-  bool follow = false;      // keeps the newest time in sight
+  bool fit = true;      // shows the whole run, also when it grows
+  bool follow = false;  // keeps the newest time in sight
   std::vector<bool> folded;
 
   Panel panel = Panel::kOverview;

@@ -59,8 +59,7 @@ Status RunViewer(const ViewerOptions& options) {
   app_options.dump_state = options.dump_state;
   App app(**model, std::move(app_options));
   if (!options.screenshot.empty()) return TakeScreenshot(app, options);
-  const std::string title =
-      fmt::format("Poolscope: {}", options.store.filename().string());
+  const std::string title = fmt::format("Poolscope: {}", options.store.filename().string());
   return RunWindow(app, waker, title, options.width, options.height, options.scale);
 }
 

@@ -138,8 +138,9 @@ void Waker::Connect(std::function<void()> wake) {
 Status RunWindow(App& app, Waker& waker, const std::string& title, int width, int height,
                  float scale) {
   if (!glfwInit()) {
-    return Error{"no display to open a window on: use `poolscope view STORE --screenshot F.png`, "
-                 "which works without one"};
+    return Error{
+        "no display to open a window on: use `poolscope view STORE --screenshot F.png`, "
+        "which works without one"};
   }
   GlfwSession session;
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
@@ -147,8 +148,9 @@ Status RunWindow(App& app, Waker& waker, const std::string& title, int width, in
   glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
   session.window = glfwCreateWindow(width, height, title.c_str(), nullptr, nullptr);
   if (session.window == nullptr) {
-    return Error{"this display has no OpenGL 3.2: use `poolscope view STORE --screenshot F.png`, "
-                 "or install libgl1-mesa-dri for software drawing"};
+    return Error{
+        "this display has no OpenGL 3.2: use `poolscope view STORE --screenshot F.png`, "
+        "or install libgl1-mesa-dri for software drawing"};
   }
   GLFWwindow* window = session.window;
   Platform platform;

@@ -47,8 +47,8 @@ void Stages(const EventDetails& details, PanelContext& context, View& view) {
       view.Show(stage.begin_ns - room, stage.end_ns + room);
     }
     ImGui::TableNextColumn();
-    const std::string place = FitText(context.gui->fonts().text, stage.place,
-                                      ImGui::GetContentRegionAvail().x);
+    const std::string place =
+        FitText(context.gui->fonts().text, stage.place, ImGui::GetContentRegionAvail().x);
     ImGui::TextDisabled("%s", place.c_str());
     ImGui::TableNextColumn();
     ImGui::TextUnformatted(
@@ -94,8 +94,7 @@ void DrawDetails(PanelContext& context, View& view) {
     ImGui::TableSetupColumn("value", 0, 1.7f);
     Row("duration", FormatDuration(static_cast<double>(details.end_ns - details.begin_ns)));
     Row("begins at",
-        fmt::format("{:.6f} s",
-                    static_cast<double>(details.begin_ns - view.run_begin_ns) / 1e9));
+        fmt::format("{:.6f} s", static_cast<double>(details.begin_ns - view.run_begin_ns) / 1e9));
     if (!details.place.empty()) Row("on", details.place);
     for (const auto& [name, value] : details.fields) Row(name, value);
     ImGui::EndTable();

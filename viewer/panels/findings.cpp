@@ -23,11 +23,11 @@ void Advice(const Recommendation& advice, const PanelContext& context) {
   ImGui::TextWrapped("\xe2\x86\x92 %s", advice.change.c_str());
   ImGui::PopStyleColor();
   ImGui::PopFont();
-  std::string gain = fmt::format("{} a step ({} to {}), {:.2f} times as fast",
-                                 FormatDuration(advice.predicted_step_seconds * 1e9),
-                                 FormatDuration(advice.interval_low * 1e9),
-                                 FormatDuration(advice.interval_high * 1e9),
-                                 advice.predicted_speedup);
+  std::string gain =
+      fmt::format("{} a step ({} to {}), {:.2f} times as fast",
+                  FormatDuration(advice.predicted_step_seconds * 1e9),
+                  FormatDuration(advice.interval_low * 1e9),
+                  FormatDuration(advice.interval_high * 1e9), advice.predicted_speedup);
   ImGui::TextWrapped("%s", gain.c_str());
   std::string kind = advice.klass;
   if (advice.extrapolated) kind += ", extrapolated";
@@ -130,8 +130,8 @@ void DrawFindings(PanelContext& context, View& view) {
   }
   const Report& report = *context.report;
   ImGui::SameLine();
-  ImGui::TextDisabled("%s", report.findings.empty() ? "none: nothing stands out"
-                                                    : "a click goes to the evidence");
+  ImGui::TextDisabled(
+      "%s", report.findings.empty() ? "none: nothing stands out" : "a click goes to the evidence");
   for (size_t i = 0; i < report.findings.size(); ++i) {
     ImGui::PushID(static_cast<int>(i));
     context.finding_rects.push_back(Card(report.findings[i], static_cast<int>(i), context, view));

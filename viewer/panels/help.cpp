@@ -47,8 +47,9 @@ void DrawHelp(PanelContext& context, View& view) {
       ImGui::EndTable();
     }
     ImGui::Dummy(ImVec2(0, 4 * scale));
-    ImGui::TextDisabled("Green is work, warm colours are waiting; in a narrow column the height of "
-                        "the green is the busy share.");
+    ImGui::TextDisabled(
+        "Green is work, warm colours are waiting; in a narrow column the height of "
+        "the green is the busy share.");
     ImGui::TextDisabled("Hatched over several lanes: events are known to be missing there.");
     const ImVec2 at = ImGui::GetWindowPos();
     const ImVec2 size = ImGui::GetWindowSize();

@@ -110,8 +110,8 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
       const int share = column.share[static_cast<size_t>(state)];
       if (share == 0) return;
       sum += share;
-      const float to = sum >= 253 ? canvas.top
-                                  : bottom - canvas.height * static_cast<float>(sum) / 255.0f;
+      const float to =
+          sum >= 253 ? canvas.top : bottom - canvas.height * static_cast<float>(sum) / 255.0f;
       batch.Add(x0, to, std::max(x1, x0 + 1), y, StateColour(state));
       y = to;
       if (share == 255 && x1 - x0 >= 10 * scale) labels.push_back({x0, x1, state});
@@ -203,10 +203,10 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   }
   const auto outline = [&](const Bar& bar, Colour colour, float thickness) {
     const float y0 = row_top(bar);
-    canvas.list->AddRect(ImVec2(canvas.At(bar.begin_ns), y0),
-                         ImVec2(std::max(canvas.At(bar.end_ns), canvas.At(bar.begin_ns) + 2),
-                                y0 + row_height - gap),
-                         colour, 0, 0, thickness);
+    canvas.list->AddRect(
+        ImVec2(canvas.At(bar.begin_ns), y0),
+        ImVec2(std::max(canvas.At(bar.end_ns), canvas.At(bar.begin_ns) + 2), y0 + row_height - gap),
+        colour, 0, 0, thickness);
   };
   if (selected != nullptr) outline(*selected, colour::kSelection, 2 * scale);
   if (hovered != nullptr) {
@@ -270,8 +270,8 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
   if (hovered != nullptr) {
     const std::string low = CurveValue(lane.kind, hovered->low);
     const std::string high = CurveValue(lane.kind, hovered->high);
-    Tooltip({lane.subject + " " + lane.label,
-             low == high ? high : fmt::format("{} to {}", low, high)});
+    Tooltip(
+        {lane.subject + " " + lane.label, low == high ? high : fmt::format("{} to {}", low, high)});
   }
 }
 

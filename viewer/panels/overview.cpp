@@ -126,8 +126,9 @@ void Links(const Report& report, const PanelContext& context) {
     ImGui::TextUnformatted(link.name.c_str());
     ImGui::PopStyleColor();
     if (ImGui::IsItemHovered()) {
-      ImGui::SetTooltip("%s \xe2\x86\x92 %s\n%s messages\n%s raw, %s on the wire", link.from.c_str(),
-                        link.to.c_str(), FormatCount(static_cast<double>(link.transfers)).c_str(),
+      ImGui::SetTooltip("%s \xe2\x86\x92 %s\n%s messages\n%s raw, %s on the wire",
+                        link.from.c_str(), link.to.c_str(),
+                        FormatCount(static_cast<double>(link.transfers)).c_str(),
                         FormatBytes(static_cast<double>(link.raw_bytes)).c_str(),
                         FormatBytes(static_cast<double>(link.wire_bytes)).c_str());
     }
@@ -163,8 +164,8 @@ void DrawOverview(PanelContext& context, View&) {
   if (!report.links.empty()) {
     ImGui::Text("version lag");
     ImGui::SameLine();
-    RightAligned(fmt::format("mean {:.2f}, max {}", report.version_lag_mean,
-                             report.version_lag_max));
+    RightAligned(
+        fmt::format("mean {:.2f}, max {}", report.version_lag_mean, report.version_lag_max));
   }
   if (report.replay_error) {
     ImGui::Text("replay of the run");

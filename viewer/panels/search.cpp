@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "viewer/panels/panel.h"
 #include "viewer/palette.h"
+#include "viewer/panels/panel.h"
 
 namespace poolscope {
 
@@ -25,9 +25,8 @@ void DrawSearch(PanelContext& context, View& view, const PanelRect& timeline) {
       view.search_focus = false;
     }
     ImGui::SetNextItemWidth(-1);
-    const bool enter =
-        ImGui::InputTextWithHint("##name", "name of a range", buffer, sizeof(buffer),
-                                 ImGuiInputTextFlags_EnterReturnsTrue);
+    const bool enter = ImGui::InputTextWithHint("##name", "name of a range", buffer, sizeof(buffer),
+                                                ImGuiInputTextFlags_EnterReturnsTrue);
     view.search = buffer;
     if (enter && !view.search.empty()) {
       view.search_order =

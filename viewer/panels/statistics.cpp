@@ -82,9 +82,8 @@ void DrawStatistics(PanelContext& context, View&) {
     const float room = ImGui::GetContentRegionAvail().x;
     ImGui::TextUnformatted(FitText(context.gui->fonts().text, name, room).c_str());
     ImGui::SameLine(0, 6 * scale);
-    ImGui::TextDisabled("%s", FitText(context.gui->fonts().text, group,
-                                      ImGui::GetContentRegionAvail().x)
-                                  .c_str());
+    ImGui::TextDisabled(
+        "%s", FitText(context.gui->fonts().text, group, ImGui::GetContentRegionAvail().x).c_str());
     ImGui::TableNextColumn();
     Right(FormatCount(static_cast<double>(row.events)));
     ImGui::TableNextColumn();

@@ -10,10 +10,9 @@
 namespace poolscope {
 namespace {
 
-constexpr ImGuiWindowFlags kFixed = ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove |
-                                    ImGuiWindowFlags_NoSavedSettings |
-                                    ImGuiWindowFlags_NoBringToFrontOnFocus |
-                                    ImGuiWindowFlags_NoScrollWithMouse;
+constexpr ImGuiWindowFlags kFixed =
+    ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoMove | ImGuiWindowFlags_NoSavedSettings |
+    ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoScrollWithMouse;
 
 class TimelinePainter {
  public:
@@ -58,8 +57,8 @@ class TimelinePainter {
 
   void Layout() {
     LaneStyle style;
-    for (float* size : {&style.title, &style.states, &style.row, &style.gap, &style.curve,
-                        &style.group_gap}) {
+    for (float* size :
+         {&style.title, &style.states, &style.row, &style.gap, &style.curve, &style.group_gap}) {
       *size = std::floor(*size * scale_);
     }
     std::vector<Lane> lanes = catalog_.lanes;
@@ -173,10 +172,11 @@ class TimelinePainter {
     if (lane.kind == LaneKind::kLink) {
       for (const LinkReport& link : context_.report->links) {
         if (link.name != lane.subject) continue;
-        return fmt::format("traffic {}  \xc2\xb7  exposed {}  \xc2\xb7  {} a message  \xc2\xb7  {} on the wire",
-                           FormatPercent(link.traffic_share), FormatPercent(link.exposed_share),
-                           FormatDuration(link.transfer_seconds * 1e9),
-                           FormatBytes(static_cast<double>(link.wire_bytes)));
+        return fmt::format(
+            "traffic {}  \xc2\xb7  exposed {}  \xc2\xb7  {} a message  \xc2\xb7  {} on the wire",
+            FormatPercent(link.traffic_share), FormatPercent(link.exposed_share),
+            FormatDuration(link.transfer_seconds * 1e9),
+            FormatBytes(static_cast<double>(link.wire_bytes)));
       }
     }
     return {};
@@ -303,9 +303,9 @@ class TimelinePainter {
     const float room = 46 * scale_;
     int64_t stride = 1;
     if (steps.size() > 1) {
-      const double apart = (view_.axis.ToPixel(steps.back().end_ns) -
-                            view_.axis.ToPixel(steps.front().end_ns)) /
-                           static_cast<double>(steps.size() - 1);
+      const double apart =
+          (view_.axis.ToPixel(steps.back().end_ns) - view_.axis.ToPixel(steps.front().end_ns)) /
+          static_cast<double>(steps.size() - 1);
       for (const int64_t candidate : {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}) {
         stride = candidate;
         if (apart * static_cast<double>(candidate) >= room) break;
@@ -401,9 +401,9 @@ class TimelinePainter {
     if (!view_.highlight) return;
     const float x0 = area_.x + static_cast<float>(std::clamp<double>(
                                    view_.axis.ToPixel(view_.highlight->begin_ns), -2, area_.width));
-    const float x1 = area_.x + static_cast<float>(std::clamp<double>(
-                                   view_.axis.ToPixel(view_.highlight->end_ns), 0,
-                                   area_.width + 2.0));
+    const float x1 =
+        area_.x + static_cast<float>(std::clamp<double>(view_.axis.ToPixel(view_.highlight->end_ns),
+                                                        0, area_.width + 2.0));
     for (size_t i = 0; i < lanes_.size(); ++i) {
       const LaneBox& box = context_.boxes[i];
       if (box.height <= 0 || lanes_[i].subject != view_.highlight->subject) continue;
@@ -432,8 +432,7 @@ class TimelinePainter {
       if (box.height <= 0) continue;
       const float y = area_.y + box.top + 8 * scale_ - std::floor(view_.scroll);
       const auto at = [&](int64_t time_ns) {
-        return area_.x + static_cast<float>(
-                             std::clamp(view_.axis.ToPixel(time_ns), -1e5, 1e5));
+        return area_.x + static_cast<float>(std::clamp(view_.axis.ToPixel(time_ns), -1e5, 1e5));
       };
       const ImVec2 to(at(stage.begin_ns), y);
       const bool moved = any && (std::fabs(from.y - to.y) > 2 || to.x - from.x > 3);
@@ -441,7 +440,8 @@ class TimelinePainter {
         const float bend = std::max(12 * scale_, std::fabs(to.x - from.x) * 0.4f);
         list_->AddBezierCubic(from, ImVec2(from.x + bend, from.y), ImVec2(to.x - bend, to.y), to,
                               colour::kSelection, 1.5f * scale_, 24);
-        list_->AddTriangleFilled(ImVec2(to.x + 1, to.y), ImVec2(to.x - 7 * scale_, to.y - 4 * scale_),
+        list_->AddTriangleFilled(ImVec2(to.x + 1, to.y),
+                                 ImVec2(to.x - 7 * scale_, to.y - 4 * scale_),
                                  ImVec2(to.x - 7 * scale_, to.y + 4 * scale_), colour::kSelection);
       }
       from = ImVec2(at(stage.end_ns), y);
@@ -487,10 +487,9 @@ void DrawLegend(PanelContext& context, const PanelRect& rect) {
   const float box_y = rect.y + (rect.height - box) / 2;
   const std::string keys = "W S zoom   A D pan   F fit   / search   ? help";
   const float keys_x = rect.x + rect.width - TextWidth(fonts.small, keys) - 12 * scale;
-  for (const State state :
-       {State::kBusy, State::kWaitLink, State::kBlockedLink, State::kWaitCredit, State::kWaitPeer,
-        State::kBusyDiscarded, State::kHostBound, State::kInput, State::kOtherWork, State::kIdle,
-        State::kUnknown}) {
+  for (const State state : {State::kBusy, State::kWaitLink, State::kBlockedLink, State::kWaitCredit,
+                            State::kWaitPeer, State::kBusyDiscarded, State::kHostBound,
+                            State::kInput, State::kOtherWork, State::kIdle, State::kUnknown}) {
     const std::string label = StateLabel(state);
     const float width = box + 5 * scale + TextWidth(fonts.small, label) + 14 * scale;
     if (x + width > keys_x) break;

@@ -75,11 +75,11 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
   if (context.live) figures.emplace_back("LIVE", "L follows");
   float x = rect.x + rect.width - 16 * scale;
   for (auto figure = figures.rbegin(); figure != figures.rend(); ++figure) {
-    const float width = std::max(TextWidth(fonts.large, figure->first),
-                                 TextWidth(fonts.small, figure->second));
+    const float width =
+        std::max(TextWidth(fonts.large, figure->first), TextWidth(fonts.small, figure->second));
     x -= width;
     const bool loss = figure->second == "events lost";
-    const Colour value = loss                        ? SeverityColour("critical")
+    const Colour value = loss                      ? SeverityColour("critical")
                          : figure->first == "LIVE" ? colour::kAccent
                                                    : colour::kText;
     const float top = rect.y + (rect.height - 36 * scale) / 2;
