@@ -66,7 +66,7 @@ void Tabs(PanelContext& context, View& view) {
 
 }  // namespace
 
-App::App(Model& model, AppOptions options) : model_(model), options_(std::move(options)) {
+App::App(ViewModel& model, AppOptions options) : model_(model), options_(std::move(options)) {
   view_.panel = options_.panel;
 }
 
@@ -151,7 +151,7 @@ void App::TakeAnswers(const ViewAnswer& answer) {
     const int wanted = std::exchange(options_.select_finding, -1);
     GoToFinding(view_, *context_.report, wanted, 0);
   }
-  const Model::Found found = model_.found();
+  const ViewModel::Found found = model_.found();
   if (found.serial != view_.search_serial) {
     view_.search_serial = found.serial;
     if (found.key) {

@@ -23,7 +23,7 @@ struct AppOptions {
 // the screen. Knows nothing of windows; used by the window, the screenshot and the bench alike.
 class App {
  public:
-  App(Model& model, AppOptions options);
+  App(ViewModel& model, AppOptions options);
 
   // Between Gui::Begin and Gui::End.
   void Frame(const std::deque<InputEvent>& events, const Gui& gui, int width, int height);
@@ -41,7 +41,7 @@ class App {
   void AskModel(const ViewAnswer& answer);
   void DumpState();
 
-  Model& model_;
+  ViewModel& model_;
   AppOptions options_;
   View view_;
   PanelContext context_;

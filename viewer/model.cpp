@@ -11,8 +11,8 @@ constexpr size_t kMaxSteps = 4000;  // more in a view cannot be told apart
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path,
-                                           const std::string& run_prefix, Options options) {
+Result<std::unique_ptr<ViewModel>> ViewModel::Open(const std::filesystem::path& path,
+                                                   const std::string& run_prefix, Options options) {
   Result<Store> store = Store::Open(path, Store::Mode::kRead);
   if (!store) return store.error();
   Result<Store> report_store = Store::Open(path, Store::Mode::kRead);
@@ -25,8 +25,8 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path,
   answer->catalog = *catalog;
   answer->lanes.resize(answer->catalog->lanes.size());
   answer->names = std::make_shared<const NameMap>();
-  std::unique_ptr<Model> model(
-      new Model(std::move(*store), std::move(*report_store), run->run_id, std::move(options)));
+  std::unique_ptr<ViewModel> model(
+      new ViewModel(std::move(*store), std::move(*report_store), run->run_id, std::move(options)));
   model->answer_ = std::move(answer);
   model->live_ = !run->ended;
   model->data_version_ = model->store_.DataVersion();
@@ -38,14 +38,14 @@ Result<std::unique_ptr<Model>> Model::Open(const std::filesystem::path& path,
   return model;
 }
 
-Model::Model(Store store, Store report_store, std::string run_id, Options options)
+ViewModel::ViewModel(Store store, Store report_store, std::string run_id, Options options)
     : run_id_(std::move(run_id)),
       options_(std::move(options)),
       store_(std::move(store)),
       cache_(options_.cache_bytes),
       report_store_(std::move(report_store)) {}
 
-Model::~Model() {
+ViewModel::~ViewModel() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -56,12 +56,12 @@ Model::~Model() {
   if (advisor_.joinable()) advisor_.join();
 }
 
-std::shared_ptr<const ViewAnswer> Model::answer() const {
+std::shared_ptr<const ViewAnswer> ViewModel::answer() const {
   const std::lock_guard lock(mutex_);
   return answer_;
 }
 
-void Model::Ask(const ViewRequest& request) {
+void ViewModel::Ask(const ViewRequest& request) {
   {
     const std::lock_guard lock(mutex_);
     if (request_ ? *request_ == request : current_ == request) return;
@@ -70,17 +70,17 @@ void Model::Ask(const ViewRequest& request) {
   wake_reader_.notify_one();
 }
 
-std::shared_ptr<const Report> Model::report() const {
+std::shared_ptr<const Report> ViewModel::report() const {
   const std::lock_guard lock(mutex_);
   return report_;
 }
 
-std::string Model::report_error() const {
+std::string ViewModel::report_error() const {
   const std::lock_guard lock(mutex_);
   return report_error_;
 }
 
-void Model::AskDetails(const EventKey& key) {
+void ViewModel::AskDetails(const EventKey& key) {
   {
     const std::lock_guard lock(mutex_);
     details_key_ = key;
@@ -89,12 +89,12 @@ void Model::AskDetails(const EventKey& key) {
   wake_reader_.notify_one();
 }
 
-std::optional<EventDetails> Model::details() const {
+std::optional<EventDetails> ViewModel::details() const {
   const std::lock_guard lock(mutex_);
   return details_;
 }
 
-void Model::Search(const std::string& text, int64_t from_ns, bool forward) {
+void ViewModel::Search(const std::string& text, int64_t from_ns, bool forward) {
   {
     const std::lock_guard lock(mutex_);
     search_ = SearchRequest{text, from_ns, forward};
@@ -102,27 +102,27 @@ void Model::Search(const std::string& text, int64_t from_ns, bool forward) {
   wake_reader_.notify_one();
 }
 
-Model::Found Model::found() const {
+ViewModel::Found ViewModel::found() const {
   const std::lock_guard lock(mutex_);
   return found_;
 }
 
-bool Model::busy() const {
+bool ViewModel::busy() const {
   const std::lock_guard lock(mutex_);
   return request_ || details_key_ || search_ || reading_ || advising_;
 }
 
-ModelCounters Model::counters() const {
+ModelCounters ViewModel::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;
 }
 
-bool Model::Newer(const ViewRequest& request) const {
+bool ViewModel::Newer(const ViewRequest& request) const {
   const std::lock_guard lock(mutex_);
   return stop_ || (request_ && !(*request_ == request));
 }
 
-void Model::Publish(const std::function<void(ViewAnswer&)>& change) {
+void ViewModel::Publish(const std::function<void(ViewAnswer&)>& change) {
   {
     const std::lock_guard lock(mutex_);
     auto next = std::make_shared<ViewAnswer>(*answer_);
@@ -135,7 +135,7 @@ void Model::Publish(const std::function<void(ViewAnswer&)>& change) {
   if (options_.wake) options_.wake();
 }
 
-void Model::LearnNames(const LanePicture& picture, NameMap& names) {
+void ViewModel::LearnNames(const LanePicture& picture, NameMap& names) {
   for (const Bar& bar : picture.bars) {
     if (bar.name == 0 || names.count(bar.name) != 0) continue;
     Result<std::string> name = store_.String(bar.name);
@@ -144,7 +144,7 @@ void Model::LearnNames(const LanePicture& picture, NameMap& names) {
 }
 
 // Takes up what another process has committed; true where there was something.
-bool Model::Refresh() {
+bool ViewModel::Refresh() {
   const int64_t version = store_.DataVersion();
   if (version == data_version_) return false;
   data_version_ = version;
@@ -164,7 +164,7 @@ bool Model::Refresh() {
   return true;
 }
 
-void Model::MakePictures(const ViewRequest& request) {
+void ViewModel::MakePictures(const ViewRequest& request) {
   PictureMaker maker(store_, cache_);
   const std::shared_ptr<const Catalog> catalog = answer()->catalog;
   PictureMaker::Order order;
@@ -222,7 +222,7 @@ void Model::MakePictures(const ViewRequest& request) {
   }
 }
 
-void Model::Read() {
+void ViewModel::Read() {
   Clock::time_point next_poll = Clock::now();
   while (true) {
     std::optional<EventKey> details;
@@ -275,7 +275,7 @@ void Model::Read() {
   }
 }
 
-void Model::Advise() {
+void ViewModel::Advise() {
   std::chrono::milliseconds pause{0};
   int64_t version = -1;
   while (true) {

@@ -51,7 +51,7 @@ struct ModelCounters {
 // The viewer's data: one store, one run. Two threads of its own read (pictures and queries; the
 // report), so that a frame never waits: it draws the newest answer and asks for the next. Memory is
 // bounded by the cache and the width of the view. All functions are for the window's thread.
-class Model {
+class ViewModel {
  public:
   struct Options {
     size_t cache_bytes = size_t{96} << 20;
@@ -60,9 +60,9 @@ class Model {
     bool report = true;
   };
   // Error: no store there, not a store, no such run.
-  static Result<std::unique_ptr<Model>> Open(const std::filesystem::path& path,
-                                             const std::string& run_prefix, Options options);
-  ~Model();
+  static Result<std::unique_ptr<ViewModel>> Open(const std::filesystem::path& path,
+                                                 const std::string& run_prefix, Options options);
+  ~ViewModel();
 
   std::shared_ptr<const ViewAnswer> answer() const;
   void Ask(const ViewRequest& request);  // the newest replaces older ones
@@ -86,7 +86,7 @@ class Model {
   ModelCounters counters() const;
 
  private:
-  Model(Store store, Store report_store, std::string run_id, Options options);
+  ViewModel(Store store, Store report_store, std::string run_id, Options options);
   void Read();
   void Advise();
   bool Refresh();

@@ -46,10 +46,10 @@ Status RunViewer(const ViewerOptions& options) {
                              options.panel)};
   }
   Waker waker;
-  Model::Options model_options;
+  ViewModel::Options model_options;
   model_options.wake = [&waker] { waker.Wake(); };
-  Result<std::unique_ptr<Model>> model =
-      Model::Open(options.store, options.run, std::move(model_options));
+  Result<std::unique_ptr<ViewModel>> model =
+      ViewModel::Open(options.store, options.run, std::move(model_options));
   if (!model) return model.error();
   AppOptions app_options;
   app_options.begin_seconds = options.begin_seconds;
