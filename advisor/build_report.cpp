@@ -99,7 +99,8 @@ std::string Verdict(const Report& report) {
                        report.replay_note);
   }
   if (!report.findings.empty()) {
-    return fmt::format("No change worth making was found; noted: {}.", report.findings[0].summary);
+    return fmt::format("Nothing needs changing: no change is worth making; noted: {}.",
+                       report.findings[0].summary);
   }
   double busiest = 0;
   for (const PoolReport& pool : report.pools) busiest = std::max(busiest, pool.busy_ratio);

@@ -37,6 +37,7 @@ struct Worker {
   int micro_batch = 0;
   int attempt = 0;
   int destination = 0;
+  uint64_t blocked_order = 0;  // grows with the time of becoming blocked; 0: it is not
   int received = 0;            // messages of this step: weights (compute) or gradients (update)
   int version = 0;             // held (compute) or made (update)
   std::vector<int> shards;     // compute: the version held of each shard
@@ -122,6 +123,16 @@ class Simulation {
     for (Worker& worker : workers_) {
       if (worker.is_compute == compute && worker.sleep == sleep) Wake(worker);
     }
+  }
+  // A slot is free: all who stand blocked try again, those first who have stood longest.
+  void WakeBlocked(bool compute) {
+    std::vector<Worker*> blocked;
+    for (Worker& worker : workers_) {
+      if (worker.is_compute == compute && worker.sleep == Sleep::kSlot) blocked.push_back(&worker);
+    }
+    std::sort(blocked.begin(), blocked.end(),
+              [](const Worker* a, const Worker* b) { return a->blocked_order < b->blocked_order; });
+    for (Worker* worker : blocked) Wake(*worker);
   }
   void WakeComputeWorkers() {
     WakeAll(true, Sleep::kCredit);
@@ -272,9 +283,11 @@ class Simulation {
       // A worker that computes takes its weights while it stands blocked: an update worker that
       // cannot deliver them would not empty its own buffer.
       if (worker.is_compute && model_.async && InstallArrived(worker)) return false;
+      if (worker.blocked_order == 0) worker.blocked_order = ++order_;
       Wait(worker, Sleep::kSlot, Doing::kBlocked);
       return false;
     }
+    worker.blocked_order = 0;
     link.HandOver(now_, {worker.index, worker.destination,
                          worker.is_compute ? worker.attempt : worker.version});
     StartLanes(worker.is_compute ? 0 : 1);
@@ -286,8 +299,7 @@ class Simulation {
   SimulatedMessage TakeFrom(Worker& worker) {
     LinkState& link = In(worker);
     const SimulatedMessage message = link.Take(now_, worker.index);
-    // A slot is free: every sender that stands blocked tries again.
-    WakeAll(!worker.is_compute, Sleep::kSlot);
+    WakeBlocked(!worker.is_compute);
     return message;
   }
 
