@@ -1,0 +1,177 @@
+// The writer against readers that look while it works, in one process.
+
+#include "trace/session_writer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "tests/support/nvtx_session_view.h"
+
+namespace poolscope {
+namespace {
+
+using support::FreeAll;
+using support::SetRingMode;
+using support::ViewSessions;
+
+class Writer : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/dev/shm/poolscope-test-XXXXXX";
+    directory_ = mkdtemp(name);
+    setenv("POOLSCOPE_RUN_DIR", directory_.c_str(), 1);
+    setenv("POOLSCOPE_RING_BYTES", "65536", 1);
+    ASSERT_TRUE(session_.Init());
+    Reason why;
+    ASSERT_TRUE(session_.Start(&why)) << why.text;
+    path_ = ViewSessions(directory_).at(0).path;
+  }
+  void TearDown() override {
+    session_.ForgetInChild();  // lets go of the file
+    std::filesystem::remove_all(directory_);
+  }
+
+  std::string directory_, path_;
+  SessionWriter& session_ = *new SessionWriter();  // as in the agent: never destroyed
+};
+
+TEST_F(Writer, FourThreadsAgainstADrainer_LoseNothingUncounted) {
+  constexpr uint64_t kEach = 300'000;
+  SetRingMode(path_, RingMode::kDropNewest);
+  const uint32_t name = session_.Intern("work");
+  std::atomic<int> running{4};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      ThreadWriter* writer = session_.Attach();
+      for (uint64_t i = 0; i < kEach; ++i) {
+        writer->Push(0, name, 0, {});
+        writer->Pop(0, {});
+      }
+      session_.Detach(writer);
+      --running;
+    });
+  }
+  uint64_t drained = 0;
+  while (running > 0) drained += FreeAll(path_);
+  for (std::thread& thread : threads) thread.join();
+  drained += FreeAll(path_);
+  const auto view = support::ViewSession(path_);
+  EXPECT_EQ(drained + view.Lost(), 4 * kEach);
+  EXPECT_GT(drained, 0u);
+}
+
+TEST_F(Writer, OpenStackUnderItsSequence_IsNeverTorn) {
+  ThreadWriter* writer = session_.Attach();
+  std::vector<uint32_t> names;
+  for (int i = 0; i < 8; ++i) names.push_back(session_.Intern("name " + std::to_string(i)));
+  std::atomic<bool> done{false};
+  // Names and categories go together; an entry with a pair that never was is torn.
+  std::thread job([&] {
+    for (uint32_t round = 0; round < 100'000; ++round) {
+      const uint32_t depth = 1 + round % 7;
+      for (uint32_t i = 0; i < depth; ++i) {
+        const uint32_t which = (round + i) % 8;
+        writer->Push(i % 2, names[which], which, {});
+      }
+      for (uint32_t i = 0; i < depth; ++i) writer->Pop(i % 2 == 0 && depth > 1 ? 1 : 0, {});
+      while (writer->Pop(0, {}) != ThreadWriter::kNoRange) {
+      }
+      while (writer->Pop(1, {}) != ThreadWriter::kNoRange) {
+      }
+    }
+    done = true;
+  });
+  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  uint64_t seen = 0;
+  while (!done) {
+    alignas(ThreadSlot) std::byte before[sizeof(ThreadSlot)];
+    uint64_t sequence_after = 0;
+    ASSERT_EQ(pread(file, before, sizeof(before), kSlotsAt), ssize_t{sizeof(before)});
+    const auto* slot = reinterpret_cast<const ThreadSlot*>(before);
+    ASSERT_EQ(pread(file, &sequence_after, 8, kSlotsAt + offsetof(ThreadSlot, open_sequence)), 8);
+    uint64_t sequence_before = slot->open_sequence.load();
+    if (sequence_before % 2 != 0 || sequence_before != sequence_after) continue;
+    for (uint32_t i = 0; i < slot->open_depth.load(); ++i) {
+      ASSERT_LT(slot->open[i].category, 8u);
+      ASSERT_EQ(slot->open[i].name, names[slot->open[i].category]);
+      ++seen;
+    }
+  }
+  close(file);
+  job.join();
+  EXPECT_GT(seen, 0u);
+}
+
+TEST_F(Writer, ReusedSlot_BelongsToItsNewThreadAlone) {
+  SetRingMode(path_, RingMode::kDropNewest);
+  ThreadWriter* first = nullptr;
+  ThreadWriter* second = nullptr;
+  std::thread([&] {
+    first = session_.Attach();
+    first->Push(0, session_.Intern("left open"), 0, {});
+    first->Mark(0, session_.Intern("mark"), 0, {});
+    session_.Detach(first);
+  }).join();
+  std::thread([&] { second = session_.Attach(); }).join();
+  EXPECT_NE(first, second) << "what it holds is not drained yet";
+  FreeAll(path_);
+  std::thread([&] { second = session_.Attach(); }).join();
+  EXPECT_EQ(first, second);
+  const auto view = support::ViewSession(path_);
+  EXPECT_TRUE(view.open.empty());
+  EXPECT_TRUE(view.events.empty());
+}
+
+TEST_F(Writer, ThreadsBeyondTheSlots_GetNone) {
+  SetRingMode(path_, RingMode::kDropNewest);
+  for (uint32_t i = 0; i < kMaxThreads; ++i) ASSERT_NE(session_.Attach(), nullptr) << i;
+  EXPECT_EQ(session_.Attach(), nullptr);
+}
+
+TEST_F(Writer, ProcessRangesBeyondTheTable_AreCounted) {
+  ThreadWriter* writer = session_.Attach();
+  const uint32_t name = session_.Intern("range");
+  std::vector<uint64_t> ids;
+  for (uint32_t i = 0; i < kMaxOpenProcessRanges + 10; ++i) {
+    ids.push_back(session_.StartProcessRange(writer, 0, name, 0, {}));
+  }
+  EXPECT_EQ(std::count(ids.begin(), ids.end(), 0u), 10);
+  auto view = support::ViewSession(path_);
+  EXPECT_EQ(view.open.size(), size_t{kMaxOpenProcessRanges});
+  EXPECT_EQ(view.losses.at("open_table_full"), 10u);
+  std::sort(ids.begin(), ids.end());
+  EXPECT_EQ(std::unique(ids.begin() + 10, ids.end()), ids.end());
+  for (const uint64_t id : ids) session_.EndProcessRange(writer, id, {});
+  view = support::ViewSession(path_);
+  EXPECT_TRUE(view.open.empty());
+  EXPECT_EQ(view.losses.count("unmatched_end"), 0u);
+}
+
+TEST_F(Writer, RepeatedDefinitions_AreWrittenOnce) {
+  const auto defined = [&] { return support::ViewSession(path_).definitions.size(); };
+  const uint32_t a = session_.Intern("a"), b = session_.Intern("b");
+  for (int i = 0; i < 1000; ++i) session_.Define(DefinitionKind::kThreadName, 7, &a, 4, 0);
+  EXPECT_EQ(defined(), 1u);
+  session_.Define(DefinitionKind::kThreadName, 7, &b, 4, 0);
+  session_.Define(DefinitionKind::kThreadName, 7, &a, 4, 0);  // renamed, and renamed back
+  EXPECT_EQ(defined(), 3u);
+}
+
+TEST_F(Writer, LongNames_AreCutBetweenCharacters) {
+  std::string text(kMaxStringBytes - 1, 'x');
+  text += "\xc3\xa9 and more";
+  EXPECT_EQ(session_.Text(session_.Intern(text)), std::string(kMaxStringBytes - 1, 'x'));
+}
+
+}  // namespace
+}  // namespace poolscope
