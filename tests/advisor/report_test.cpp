@@ -1,0 +1,166 @@
+#include "advisor/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/advisor/schema_check.h"
+#include "tests/support/scenario.h"
+#include "tests/support/scratch_folder.h"
+
+namespace poolscope {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const json& Schema() {
+  static const json schema = [] {
+    std::ifstream file(REPORT_SCHEMA);
+    return json::parse(file);
+  }();
+  return schema;
+}
+
+// The report's JSON parses, has no NaN in it, and follows the schema.
+json Checked(const Report& report) {
+  const std::string text = ReportAsJson(report);
+  const json document = json::parse(text, nullptr, false);
+  EXPECT_FALSE(document.is_discarded()) << text;
+  EXPECT_EQ(testing::SchemaFault(document, Schema()), "");
+  EXPECT_FALSE(report.verdict.empty());
+  EXPECT_THAT(ReportAsText(report), ::testing::StartsWith(report.verdict));
+  return document;
+}
+
+class ReportOf : public ::testing::Test {
+ protected:
+  Store Create() {
+    Result<Store> store = Store::Open(scratch_ / "run.db", Store::Mode::kWrite);
+    if (!store) std::abort();
+    EXPECT_TRUE(store->Begin().ok());
+    return std::move(*store);
+  }
+  Report Build(Store& store) {
+    EXPECT_TRUE(store.Commit().ok());
+    Result<Report> report = BuildReport(store, "");
+    if (!report) std::abort();
+    return *report;
+  }
+  testing::ScratchFolder scratch_;
+  const std::string run_ = "0123456789abcdef0123456789abcdef";
+};
+
+TEST_F(ReportOf, RunWithNothingInIt_SaysSo) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 5, 5, true}).ok());
+  const Report report = Build(store);
+  const json document = Checked(report);
+  EXPECT_EQ(document["duration_seconds"], 0);
+  EXPECT_TRUE(document["step_seconds"].is_null());
+  EXPECT_THAT(report.verdict, HasSubstr("No pools"));
+  EXPECT_FALSE(report.unseen.empty());
+}
+
+TEST_F(ReportOf, MonolithicRun_HasOnePoolAndNoAdvice) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 1'000'000'000, 9'000'000'000, true}).ok());
+  ASSERT_TRUE(store.Put(PoolRow{run_, "compute", "compute", 1}).ok());
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_TRUE(
+        store.Put(StepRow{run_, i, 1'500'000'000 + i * 900'000'000LL, i + 1, 512, 4, {}}).ok());
+    WorkerWindowRow window{run_, "compute", 0, (i + 1) * 1'000'000'000LL, 1'000'000'000, {}};
+    window.state_ns[static_cast<size_t>(State::kBusy)] = 900'000'000;
+    window.state_ns[static_cast<size_t>(State::kIdle)] = 100'000'000;
+    ASSERT_TRUE(store.Put(window).ok());
+  }
+  const Report report = Build(store);
+  const json document = Checked(report);
+  EXPECT_NEAR(document["pools"][0]["busy_ratio"], 0.9, 1e-12);
+  EXPECT_NEAR(document["step_seconds"], 0.9, 1e-9);
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_TRUE(document["replay_error"].is_null());
+}
+
+TEST_F(ReportOf, PoolsWithoutWindows_GiveZerosAndSayWhy) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 0, 1'000, true}).ok());
+  ASSERT_TRUE(store.Put(PoolRow{run_, "a", "compute", 2}).ok());
+  ASSERT_TRUE(store.Put(PoolRow{run_, "b", "update", 0}).ok());
+  ASSERT_TRUE(store.Put(LinkRow{run_, "x", "a", "b", 0, 0}).ok());
+  const Report report = Build(store);
+  Checked(report);
+  EXPECT_TRUE(report.findings.empty());
+  EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("no window")));
+}
+
+TEST_F(ReportOf, LossesAndOpenRanges_AreListed) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 0, 9'000'000'000, true}).ok());
+  ASSERT_TRUE(
+      store.Put(EventLossRow{run_, "s", "unknown_count", "session", std::nullopt, 1, 2}).ok());
+  ASSERT_TRUE(store.Put(OpenRangeRow{run_, "s", 7, "all\nreduce", 1, 3, 4}).ok());
+  const Report report = Build(store);
+  const json document = Checked(report);
+  EXPECT_TRUE(document["event_losses"][0]["events"].is_null());
+  EXPECT_EQ(document["open_ranges"][0]["tid"], 7);
+  EXPECT_THAT(ReportAsText(report), HasSubstr("all?reduce"));  // no control characters
+}
+
+TEST_F(ReportOf, UnknownRun_IsAnError) {
+  Store store = Create();
+  ASSERT_TRUE(store.Commit().ok());
+  EXPECT_FALSE(BuildReport(store, "abc").ok());
+  EXPECT_FALSE(BuildReport(store, "").ok());
+}
+
+TEST(ReportJson, NotANumber_IsNull) {
+  Report report;
+  report.verdict = "v";
+  report.step_seconds = std::nan("");
+  report.pools.push_back({"p\xff", "other", 1, std::numeric_limits<double>::infinity(), {}});
+  const std::string text = ReportAsJson(report);
+  const json document = json::parse(text);
+  EXPECT_TRUE(document["step_seconds"].is_null());
+  EXPECT_TRUE(document["pools"][0]["busy_ratio"].is_null());
+  EXPECT_EQ(testing::SchemaFault(document, Schema()), "");
+}
+
+TEST_F(ReportOf, SlowLink_PrintsItsRecommendation) {
+  testing::Scenario scenario;
+  scenario.micro_batches = 8;
+  scenario.update_ms = 20;
+  scenario.gradients.bytes = 4e6;
+  scenario.gradients.bandwidth = 3e8;
+  ASSERT_EQ(testing::WriteStore(scenario, scratch_ / "slow.db"), "");
+  Result<Store> store = Store::Open(scratch_ / "slow.db", Store::Mode::kRead);
+  ASSERT_TRUE(store.ok());
+  Result<Report> report = BuildReport(*store, "");
+  ASSERT_TRUE(report.ok());
+  const json document = Checked(*report);
+  EXPECT_EQ(document["findings"][0]["recommendation"]["set"]["gradients.codec"], "bf16");
+  EXPECT_THAT(ReportAsText(*report), HasSubstr("--gradients-codec bf16"));
+  EXPECT_EQ(json::parse(FindingAsJson(report->findings[0])), document["findings"][0]);
+  // By hand: transfers are counted at the receiver's side of the wire, each of 2 MB.
+  EXPECT_NEAR(document["links"][0]["raw_bytes"].get<double>() /
+                  document["links"][0]["transfers"].get<double>(),
+              2e6, 1);
+
+  Result<Report> live = BuildReport(*store, "", {.live = true});
+  ASSERT_TRUE(live.ok());
+  EXPECT_LE(live->analysed_end_ns - live->analysed_begin_ns, 5'200'000'000);
+  ASSERT_FALSE(live->findings.empty());
+  EXPECT_EQ(live->findings[0].rule, "exposed_traffic");
+
+  Result<Report> plain = BuildReport(*store, "", {.what_if = false});
+  ASSERT_TRUE(plain.ok());
+  Checked(*plain);
+  EXPECT_FALSE(plain->findings[0].recommendation);
+}
+
+}  // namespace
+}  // namespace poolscope
