@@ -38,8 +38,8 @@
 // Worked example (a test decodes it byte by byte): one transfer, kRange, name 5, domain 2,
 // category 2, depth 1, 1000 ns to 1300 ns, payload schema 7 with the values {2, 0}:
 //   01                                        format
-//   28 b5 2f fd 24 1b                         Zstandard: magic, descriptor, 27 bytes of content
-//   d9 00 00                                  last block, raw, 27 bytes
+//   28 b5 2f fd 24 1f                         Zstandard: magic, descriptor, 31 bytes of content
+//   f9 00 00                                  last block, raw, 31 bytes
 //   01                                        1 event
 //   01 07 02                                  1 group: schema 7, 2 fields
 //   01 01 00                                  1 shape: 1 group, group 0
@@ -51,7 +51,7 @@
 //   00                                        value column, empty
 //   02 00 04                                  field 0, delta: ZigZag(2) = 4
 //   02 00 00                                  field 1, delta: 0
-//   xx xx xx xx                               checksum: low half of XXH64 of the body
+//   57 b5 c1 2c                               checksum: low half of XXH64 of the body
 namespace poolscope {
 
 inline constexpr uint8_t kChunkFormat = 1;
