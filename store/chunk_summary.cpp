@@ -124,8 +124,6 @@ ChunkDigest Summarize(const EventBatch& batch) {
   if (batch.events.empty()) return summary;
   summary.first_ns = INT64_MAX;
   summary.last_ns = INT64_MIN;
-  summary.min_value = INFINITY;
-  summary.max_value = -INFINITY;
 
   std::unordered_map<uint64_t, uint32_t> index_of;
   std::vector<uint32_t> name_of(batch.events.size());
@@ -149,8 +147,11 @@ ChunkDigest Summarize(const EventBatch& batch) {
     summary.last_ns = std::max(summary.last_ns, End(event));
     summary.max_depth = std::max<uint32_t>(summary.max_depth, event.depth);
     if (event.kind == EventKind::kCounter) {
-      summary.min_value = std::min(summary.min_value, CounterValue(event));
-      summary.max_value = std::max(summary.max_value, CounterValue(event));
+      const double value = CounterValue(event);
+      if (!std::isnan(value)) {
+        summary.min_value = std::min(summary.min_value.value_or(value), value);
+        summary.max_value = std::max(summary.max_value.value_or(value), value);
+      }
     }
   }
   if (batch.events.front().kind != EventKind::kRange) return summary;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,7 @@ struct ChunkDigest {
   int64_t last_ns = 0;   // largest end
   int64_t busy_ns = 0;   // union of the ranges, which is that of the outermost ones
   uint32_t max_depth = 0;
-  double min_value = 0, max_value = 0;  // counters only
+  std::optional<double> min_value, max_value;  // counters only, of the values that are numbers
   std::vector<Store::NameTotal> names;
   std::vector<Store::SummaryBucket> buckets;  // of ranges only
 };

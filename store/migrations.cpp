@@ -7,28 +7,54 @@
 namespace poolscope {
 namespace {
 
-// One step, from the format that is its position (from 1) to the next. SQL that was released is
-// never edited: an older file must come out the same whichever program migrates it.
-constexpr const char* kSteps[] = {
-    nullptr,  // format 0 never was
+// From the format that is its position to the next. SQL that was released is never edited: an older
+// file must come out the same whichever program migrates it.
+struct Step {
+  const char* migrate;
+  const char* read;  // temporary views that stand in for what `migrate` would change
+};
+constexpr Step kSteps[] = {
+    {nullptr, nullptr},  // format 0 never was
+    // 1 -> 2: the range of a counter's values in its chunk; NULL in chunks written before.
+    {"ALTER TABLE chunk ADD COLUMN min_value REAL; ALTER TABLE chunk ADD COLUMN max_value REAL;",
+     "CREATE TEMP VIEW chunk AS SELECT *, NULL AS min_value, NULL AS max_value FROM main.chunk;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 
 }  // namespace
 
-Status Migrate(Database& database, int from_format) {
+Status Migrate(Database& database) {
   if (Status status = database.Execute("BEGIN IMMEDIATE"); !status.ok()) return status;
-  for (int format = from_format; format < kStoreFormat; ++format) {
-    if (Status status = database.Execute(kSteps[format]); !status.ok()) {
-      (void)database.Execute("ROLLBACK");
-      return status;
-    }
+  const auto format = ReadFormat(database);  // again, now that nobody else can change it
+  std::string sql;
+  for (int step = format.ok() ? *format : kStoreFormat; step < kStoreFormat; ++step) {
+    sql += kSteps[step].migrate;
   }
-  const std::string sql =
-      fmt::format("UPDATE meta SET value = '{}' WHERE key = 'format'; COMMIT", kStoreFormat);
-  if (Status status = database.Execute(sql.c_str()); !status.ok()) {
-    (void)database.Execute("ROLLBACK");
-    return status;
+  sql += fmt::format("UPDATE meta SET value = '{}' WHERE key = 'format'; COMMIT", kStoreFormat);
+  Status status = format.ok() ? database.Execute(sql.c_str()) : Status(format.error());
+  if (!status.ok()) (void)database.Execute("ROLLBACK");
+  return status;
+}
+
+Result<int> ReadFormat(Database& database) {
+  auto use = database.Prepare("SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'format'");
+  if (!use.ok()) return use.error();
+  const auto row = use->Step("reading");
+  if (!row.ok()) return row.error();
+  const int64_t format = *row ? (*use)->Integer(0) : 0;
+  if (format < 1) return Error{fmt::format("{} is not a Poolscope store", database.file())};
+  if (format > kStoreFormat) {
+    return Error{
+        fmt::format("store {} has format {}, this program knows up to {}; use a newer "
+                    "poolscope",
+                    database.file(), format, kStoreFormat)};
+  }
+  return static_cast<int>(format);
+}
+
+Status ReadAsCurrent(Database& database, int from_format) {
+  for (int format = from_format; format < kStoreFormat; ++format) {
+    if (Status status = database.Execute(kSteps[format].read); !status.ok()) return status;
   }
   return {};
 }

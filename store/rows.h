@@ -89,6 +89,7 @@ struct ChunkRow {
   int64_t events = 0;
   int64_t busy_ns = 0;  // union of the outermost ranges
   uint32_t max_depth = 0;
+  std::optional<double> min_value, max_value;  // counters only
 };
 
 struct StepRow {

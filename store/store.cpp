@@ -94,25 +94,13 @@ Status Store::Impl::Check() {
   const auto application = Pragma("PRAGMA application_id");
   if (!application.ok()) return application.error();
   if (*tables == 0 && *application == 0 && mode == Mode::kWrite) return CreateSchema();
-  const Error other{fmt::format("{} is not a Poolscope store", path.string())};
-  if (*application != kApplicationId) return other;
-  const auto format = Pragma("SELECT value FROM meta WHERE key = 'format'");
-  if (!format.ok()) return format.error();
-  if (*format > kStoreFormat) {
-    return Error{
-        fmt::format("store {} has format {}, this program knows up to {}; use a newer "
-                    "poolscope",
-                    path.string(), *format, kStoreFormat)};
+  if (*application != kApplicationId) {
+    return Error{fmt::format("{} is not a Poolscope store", path.string())};
   }
-  if (*format < 1) return other;
+  const auto format = ReadFormat(db);
+  if (!format.ok()) return format.error();
   if (*format < kStoreFormat) {
-    if (mode == Mode::kRead) {
-      return Error{
-          fmt::format("store {} has the older format {}, this program reads {}; "
-                      "`poolscope collect --store {}` brings it up to date",
-                      path.string(), *format, kStoreFormat, path.string())};
-    }
-    return Migrate(db, static_cast<int>(*format));
+    return mode == Mode::kRead ? ReadAsCurrent(db, *format) : Migrate(db);
   }
   return {};
 }

@@ -124,7 +124,7 @@ Status Store::Impl::WriteChunk(int64_t track_id, int64_t chunk_index, const Even
   }
   auto use = db.Prepare(
       "INSERT OR REPLACE INTO chunk (track_id, chunk_index, first_ns, last_ns, events, busy_ns, "
-      "max_depth, names, buckets) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "max_depth, names, buckets, min_value, max_value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   if (!use.ok()) return use.error();
   (*use)->Bind(0, track_id);
   (*use)->Bind(1, chunk_index);
@@ -135,6 +135,8 @@ Status Store::Impl::WriteChunk(int64_t track_id, int64_t chunk_index, const Even
   (*use)->Bind(6, summary.max_depth);
   (*use)->Bind(7, std::span<const uint8_t>(names));
   (*use)->Bind(8, std::span<const uint8_t>(buckets));
+  (*use)->Bind(9, summary.min_value);
+  (*use)->Bind(10, summary.max_value);
   return use->Run("chunk");
 }
 

@@ -29,7 +29,8 @@ Error InChunk(const std::string& file, int64_t track_id, int64_t index, const Er
 Result<std::vector<ChunkRow>> Store::Chunks(int64_t track_id, Span span) const {
   if (Status fresh = impl_->Refresh(); !fresh.ok()) return fresh.error();
   auto use = impl_->db.Prepare(
-      "SELECT track_id, chunk_index, first_ns, last_ns, events, busy_ns, max_depth FROM chunk "
+      "SELECT track_id, chunk_index, first_ns, last_ns, events, busy_ns, max_depth, "
+      "min_value, max_value FROM chunk "
       "WHERE track_id = ? AND first_ns <= ? AND last_ns >= ? ORDER BY chunk_index");
   if (!use.ok()) return use.error();
   (*use)->Bind(0, track_id);
@@ -48,6 +49,8 @@ Result<std::vector<ChunkRow>> Store::Chunks(int64_t track_id, Span span) const {
     (*use)->Read(4, row.events);
     (*use)->Read(5, row.busy_ns);
     (*use)->Read(6, row.max_depth);
+    (*use)->Read(7, row.min_value);
+    (*use)->Read(8, row.max_value);
   }
 }
 

@@ -54,4 +54,25 @@ inline EventBatch Ranges(size_t count, int64_t first_ns, uint32_t name = 1) {
   return batch;
 }
 
+// A track of run "run", process "session", thread 7, of a kind; the rows are put if they are new.
+inline int64_t MakeTrack(Store& store, uint32_t kind = 1) {
+  EXPECT_TRUE(store.Put(RunRow{"run", "host", "train", 1, 2, false}).ok());
+  EXPECT_TRUE(store.Put(ProcessRow{"session", "run", "host", "train", 42, 1, 1, 0, ""}).ok());
+  const auto thread = store.PutThread({0, "session", 7, "worker 3", "compute", 3});
+  EXPECT_TRUE(thread.ok());
+  const auto track = store.TrackId({0, "run", thread.value(), kind, 0});
+  EXPECT_TRUE(track.ok());
+  return track.value();
+}
+
+inline std::vector<Event> AllEvents(const Store& store) {
+  std::vector<Event> events;
+  const Status status = store.ReadEvents("run", {}, [&](const TrackRow&, const EventBatch& part) {
+    events.insert(events.end(), part.events.begin(), part.events.end());
+    return true;
+  });
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return events;
+}
+
 }  // namespace poolscope::testing

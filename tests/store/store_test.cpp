@@ -1,61 +1,443 @@
 #include "store/store.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
+#include <bit>
+#include <cmath>
+
+#include "store/tables.h"
 #include "tests/store/scratch.h"
 
 namespace poolscope {
 namespace {
 
+using ::poolscope::testing::AllEvents;
+using ::poolscope::testing::MakeTrack;
 using ::poolscope::testing::Opened;
 using ::poolscope::testing::Ranges;
 using ::poolscope::testing::Scratch;
+using ::testing::ElementsAre;
 
-TEST(Store, EventsAndRows_SurviveReopening) {
-  Scratch scratch;
-  const auto path = scratch / "run.db";
-  EventBatch batch = Ranges(20000, 1000);
-  {
-    Store store = Opened(path, Store::Mode::kWrite);
-    ASSERT_TRUE(store.Begin().ok());
-    ASSERT_TRUE(store.Put(RunRow{"ab01", "host", "train", 5, 9, true}).ok());
-    ASSERT_TRUE(store.Put(ProcessRow{"55", "ab01", "host", "train", 12, 1, 5, 9, "exited"}).ok());
-    const auto thread = store.PutThread({0, "55", 12, "main", "compute", 3});
-    ASSERT_TRUE(thread.ok()) << thread.error().message;
-    const auto track = store.TrackId({0, "ab01", *thread, 1, 0});
-    ASSERT_TRUE(track.ok());
-    EXPECT_EQ(*store.TrackId({0, "ab01", *thread, 1, 0}), *track);
-    EXPECT_EQ(*store.PutThread({0, "55", 12, "renamed", "compute", 3}), *thread);
-    ASSERT_TRUE(store.Append(*track, batch).ok());
-    ASSERT_TRUE(store.Commit().ok());
+constexpr auto kRead = Store::Mode::kRead;
+constexpr auto kWrite = Store::Mode::kWrite;
+
+#define ASSERT_OK(expression)                             \
+  do {                                                    \
+    const auto outcome = (expression);                    \
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message; \
+  } while (false)
+
+void Commit(Store& store, int64_t track, const EventBatch& batch) {
+  ASSERT_OK(store.Begin());
+  ASSERT_OK(store.Append(track, batch));
+  ASSERT_OK(store.Commit());
+}
+
+std::vector<int64_t> ChunkSizes(const Store& store, int64_t track) {
+  std::vector<int64_t> sizes;
+  const auto chunks = store.Chunks(track, {});
+  for (const ChunkRow& chunk : chunks.value()) sizes.push_back(chunk.events);
+  return sizes;
+}
+
+// --- Rows ---
+
+// Gives every column of a row a value of its own.
+class Filler {
+ public:
+  void Key(std::string_view name, auto& value, std::string_view) { Fill(name, value); }
+  void operator()(std::string_view name, auto& value, std::string_view) { Fill(name, value); }
+
+ private:
+  void Fill(std::string_view name, std::string& value) {
+    value = std::string(name) == "run_id" ? "run" : std::string(name) + "'\"\xc3\xa9";
   }
-  Store store = Opened(path, Store::Mode::kRead);
-  const auto run = store.FindRun("");
-  ASSERT_TRUE(run.ok());
-  EXPECT_EQ(run->run_id, "ab01");
-  EXPECT_EQ(run->command, "train");
-  EXPECT_TRUE(run->ended);
-  const auto threads = store.Threads("ab01");
-  ASSERT_TRUE(threads.ok());
-  ASSERT_EQ(threads->size(), 1u);
-  EXPECT_EQ((*threads)[0].name, "renamed");
-  EXPECT_EQ((*threads)[0].worker_index, 3);
-  const auto tracks = store.Tracks("ab01");
-  ASSERT_TRUE(tracks.ok());
-  ASSERT_EQ(tracks->size(), 1u);
-  const auto chunks = store.Chunks((*tracks)[0].track_id, {});
-  ASSERT_TRUE(chunks.ok());
-  ASSERT_EQ(chunks->size(), 3u);
-  EXPECT_EQ((*chunks)[2].events, 20000 - 2 * 8192);
-  std::vector<Event> seen;
-  ASSERT_TRUE(store
-                  .ReadEvents("ab01", {},
-                              [&](const TrackRow&, const EventBatch& part) {
-                                seen.insert(seen.end(), part.events.begin(), part.events.end());
-                                return true;
-                              })
-                  .ok());
-  EXPECT_EQ(seen, batch.events);
+  void Fill(std::string_view, bool& value) { value = true; }
+  void Fill(std::string_view, double& value) { value = 0.1 + ++next_; }
+  void Fill(std::string_view, uint32_t& value) { value = UINT32_MAX - ++next_; }
+  void Fill(std::string_view, int64_t& value) { value = 1'760'000'000'000'000'000 + ++next_; }
+  template <typename T>
+  void Fill(std::string_view name, std::optional<T>& value) {
+    Fill(name, value.emplace());
+  }
+  uint32_t next_ = 0;
+};
+
+class Lister {
+ public:
+  void Key(std::string_view name, const auto& value, std::string_view) { Add(name, value); }
+  void operator()(std::string_view name, const auto& value, std::string_view) { Add(name, value); }
+  std::vector<std::string> cells;
+
+ private:
+  void Add(std::string_view name, const std::string& value) { Push(name, value); }
+  void Add(std::string_view name, const auto& value) { Push(name, std::to_string(value)); }
+  template <typename T>
+  void Add(std::string_view name, const std::optional<T>& value) {
+    value ? Add(name, *value) : Push(name, "none");
+  }
+  void Push(std::string_view name, const std::string& value) {
+    cells.push_back(std::string(name) + "=" + value);
+  }
+};
+
+template <typename Row>
+std::vector<std::string> Cells(const Row& row) {
+  Lister lister;
+  Table<Row>::Describe(lister, row);
+  return lister.cells;
+}
+
+template <typename Row, typename Read>
+void ComesBack(Store& store, Read read) {
+  Row row;
+  Filler filler;
+  Table<Row>::Describe(filler, row);
+  ASSERT_OK(store.Put(row));
+  ASSERT_OK(store.Put(row));  // replaced, not repeated
+  const auto rows = read(row);
+  ASSERT_OK(rows);
+  ASSERT_EQ(rows->size(), 1u) << Table<Row>::kName;
+  EXPECT_EQ(Cells(rows->front()), Cells(row)) << Table<Row>::kName;
+}
+
+TEST(Store, EveryColumnOfEveryRow_ComesBackAsItWas) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  ComesBack<RunRow>(store, [&](const auto&) { return store.Runs(); });
+  ComesBack<ProcessRow>(store, [&](const auto& row) { return store.Processes(row.run_id); });
+  ComesBack<PoolRow>(store, [&](const auto& row) { return store.Pools(row.run_id); });
+  ComesBack<WorkerRow>(store, [&](const auto& row) { return store.Workers(row.run_id); });
+  ComesBack<LinkRow>(store, [&](const auto& row) { return store.Links(row.run_id); });
+  ComesBack<SettingRow>(store, [&](const auto& row) { return store.Settings(row.run_id); });
+  ComesBack<StepRow>(store, [&](const auto& row) { return store.Steps(row.run_id); });
+  ComesBack<WorkerWindowRow>(store,
+                             [&](const auto& row) { return store.WorkerWindows(row.run_id, {}); });
+  ComesBack<WorkerLinkWindowRow>(
+      store, [&](const auto& row) { return store.WorkerLinkWindows(row.run_id, {}); });
+  ComesBack<PoolWindowRow>(store,
+                           [&](const auto& row) { return store.PoolWindows(row.run_id, {}); });
+  ComesBack<LinkWindowRow>(store,
+                           [&](const auto& row) { return store.LinkWindows(row.run_id, {}); });
+  ComesBack<VersionWindowRow>(
+      store, [&](const auto& row) { return store.VersionWindows(row.run_id, {}); });
+  ComesBack<EventLossRow>(store, [&](const auto& row) { return store.EventLosses(row.run_id); });
+  ComesBack<OpenRangeRow>(store, [&](const auto& row) { return store.OpenRanges(row.run_id); });
+  ComesBack<FindingRow>(store, [&](const auto& row) { return store.Findings(row.run_id); });
+  ComesBack<CursorRow>(store, [&](const auto& row) { return store.Cursors(row.session_id); });
+}
+
+TEST(Store, MissingAndNotANumber_ComeBackAsTheyWere) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  ASSERT_OK(store.Put(EventLossRow{"r", "s", "unknown_count", "session", std::nullopt, 1, 2}));
+  ASSERT_OK(store.Put(StepRow{"r", 0, 5, 1, 8, 2, std::nullopt}));
+  ASSERT_OK(store.Put(PoolWindowRow{"r", "compute", 0, 10, 2, std::nan("")}));
+  EXPECT_FALSE(store.EventLosses("r")->front().events.has_value());
+  EXPECT_FALSE(store.Steps("r")->front().loss.has_value());
+  EXPECT_TRUE(std::isnan(store.PoolWindows("r", {})->front().busy_ratio));
+}
+
+TEST(Store, WindowSpan_IsHalfOpen) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  for (int64_t start : {0, 10, 20, 30}) ASSERT_OK(store.Put(PoolWindowRow{"r", "p", start, 10}));
+  std::vector<int64_t> starts;
+  const auto windows = store.PoolWindows("r", {10, 30});
+  for (const auto& window : windows.value()) starts.push_back(window.start_ns);
+  EXPECT_THAT(starts, ElementsAre(10, 20));
+}
+
+TEST(Store, RunPrefix_FindsOneNoneOrSeveral) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  EXPECT_THAT(store.FindRun("").error().message, ::testing::HasSubstr("holds no run"));
+  ASSERT_OK(store.Put(RunRow{"ab01", "h", "first", 5}));
+  ASSERT_OK(store.Put(RunRow{"ab02", "h", "latest", 9}));
+  ASSERT_OK(store.Put(RunRow{"cd03", "h", "earliest", 1}));
+  EXPECT_EQ(store.FindRun("")->command, "latest");
+  EXPECT_EQ(store.FindRun("cd")->command, "earliest");
+  EXPECT_THAT(store.FindRun("ab").error().message, ::testing::HasSubstr("2 runs"));
+  EXPECT_THAT(store.FindRun("ef").error().message, ::testing::HasSubstr("no run ef"));
+}
+
+TEST(Store, StringsAndSchemas_AreKeptOnce) {
+  Scratch scratch;
+  const std::string odd("nul\0 and \xff", 10);
+  uint32_t id = 0;
+  {
+    Store store = Opened(scratch / "run.db", kWrite);
+    id = *store.Intern("forward");
+    EXPECT_GT(id, 0u);
+    EXPECT_EQ(*store.Intern("forward"), id);
+    EXPECT_NE(*store.Intern(odd), id);
+    EXPECT_NE(*store.Intern(""), 0u);
+    ASSERT_OK(store.PutSchema(id, {{"old", 'u'}, {"older", 'u'}, {"oldest", 'u'}}));
+    ASSERT_OK(store.PutSchema(id, {{"bytes", 'u'}, {"loss", 'd'}}));
+  }
+  Store store = Opened(scratch / "run.db", kRead);
+  EXPECT_EQ(*store.FindString("forward"), id);
+  EXPECT_EQ(*store.String(*store.FindString(odd)), odd);
+  EXPECT_EQ(*store.FindString("never"), 0u);
+  EXPECT_EQ(*store.String(0), "");
+  EXPECT_FALSE(store.String(12345).ok());
+  const auto fields = store.Schema(id);
+  ASSERT_EQ(fields->size(), 2u);
+  EXPECT_EQ((*fields)[1].name, "loss");
+  EXPECT_EQ((*fields)[1].type, 'd');
+  EXPECT_TRUE(store.Schema(999)->empty());
+}
+
+// --- Events ---
+
+TEST(Store, Events_SurviveReopening) {
+  Scratch scratch;
+  const EventBatch batch = Ranges(20000, 1000);
+  {
+    Store store = Opened(scratch / "run.db", kWrite);
+    const int64_t track = MakeTrack(store);
+    EXPECT_EQ(MakeTrack(store), track);
+    Commit(store, track, batch);
+  }
+  Store store = Opened(scratch / "run.db", kRead);
+  EXPECT_THAT(ChunkSizes(store, 1), ElementsAre(8192, 8192, 3616));
+  EXPECT_EQ(AllEvents(store), batch.events);
+}
+
+TEST(Store, UnfinishedChunk_IsRewrittenAndTakenUpAgain) {
+  Scratch scratch;
+  int64_t track;
+  {
+    Store store = Opened(scratch / "run.db", kWrite);
+    track = MakeTrack(store);
+    Commit(store, track, Ranges(100, 0));
+    Commit(store, track, Ranges(100, 100'000));
+    EXPECT_THAT(ChunkSizes(store, track), ElementsAre(200));
+  }
+  Store store = Opened(scratch / "run.db", kWrite);
+  Commit(store, track, Ranges(8000, 200'000));
+  EXPECT_THAT(ChunkSizes(store, track), ElementsAre(8192, 8));
+  Commit(store, track, Ranges(8184, 8'200'000));
+  EXPECT_THAT(ChunkSizes(store, track), ElementsAre(8192, 8192));
+  Commit(store, track, Ranges(1, 16'384'000));
+  EXPECT_THAT(ChunkSizes(store, track), ElementsAre(8192, 8192, 1));
+  EXPECT_EQ(AllEvents(store), Ranges(16385, 0).events);
+}
+
+TEST(Store, PayloadsAcrossChunks_StayWithTheirEvents) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  EventBatch batch = Ranges(9000, 0);
+  for (size_t i = 0; i < batch.events.size(); i += 3) {
+    batch.events[i].payload_offset = static_cast<uint32_t>(batch.words.size());
+    batch.events[i].payload_words = 3;
+    batch.words.insert(batch.words.end(), {9 | uint64_t{2} << 32, i, i * i});
+  }
+  Commit(store, track, batch);
+  size_t seen = 0;
+  ASSERT_OK(store.ReadEvents("run", {}, [&](const TrackRow&, const EventBatch& part) {
+    for (const Event& event : part.events) {
+      const auto values = part.Payload(event, 9);
+      if (seen % 3 == 0) {
+        EXPECT_THAT(std::vector<uint64_t>(values.begin(), values.end()),
+                    ElementsAre(seen, seen * seen));
+      } else {
+        EXPECT_TRUE(values.empty());
+      }
+      ++seen;
+    }
+    return true;
+  }));
+  EXPECT_EQ(seen, 9000u);
+}
+
+TEST(Store, ReadEvents_GivesWhatOverlapsTheSpan) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  Commit(store, MakeTrack(store), Ranges(20000, 0));
+  const auto starts = [&](Store::Span span) {
+    std::vector<int64_t> found;
+    EXPECT_TRUE(store
+                    .ReadEvents("run", span,
+                                [&](const TrackRow&, const EventBatch& part) {
+                                  for (const Event& event : part.events)
+                                    found.push_back(event.start_ns);
+                                  return true;
+                                })
+                    .ok());
+    return found;
+  };
+  EXPECT_THAT(starts({1500, 3000}), ElementsAre(1000, 2000, 3000));
+  EXPECT_THAT(starts({1600, 2999}), ElementsAre(2000));  // the one before ends at 1600
+  EXPECT_THAT(starts({8'191'700, 8'192'000}), ElementsAre(8'192'000));
+  EXPECT_THAT(starts({30'000'000, 40'000'000}), ElementsAre());
+  int calls = 0;
+  ASSERT_OK(store.ReadEvents("run", {}, [&](const auto&, const auto&) { return ++calls < 2; }));
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Store, Rollback_LeavesEverythingAsBeforeBegin) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  Commit(store, track, Ranges(100, 0));
+  ASSERT_OK(store.Begin());
+  ASSERT_OK(store.Append(track, Ranges(9000, 500'000)));
+  const uint32_t id = *store.Intern("undone");
+  ASSERT_OK(store.Put(SettingRow{"run", "key", "value"}));
+  store.Rollback();
+  EXPECT_EQ(*store.FindString("undone"), 0u);
+  EXPECT_FALSE(store.String(id).ok());
+  EXPECT_TRUE(store.Settings("run")->empty());
+  Commit(store, track, Ranges(1, 100'000));
+  EXPECT_THAT(ChunkSizes(store, track), ElementsAre(101));
+  EXPECT_EQ(AllEvents(store), Ranges(101, 0).events);
+  EXPECT_EQ(*store.String(*store.Intern("other")), "other");
+}
+
+TEST(Store, StoreClosedInATransaction_KeepsNothingOfIt) {
+  Scratch scratch;
+  {
+    Store store = Opened(scratch / "run.db", kWrite);
+    const int64_t track = MakeTrack(store);
+    ASSERT_OK(store.Begin());
+    ASSERT_OK(store.Append(track, Ranges(9000, 0)));
+  }
+  EXPECT_TRUE(AllEvents(Opened(scratch / "run.db", kRead)).empty());
+}
+
+TEST(Store, AfterAnError_NothingOfTheTransactionIsKept) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  EventBatch broken = Ranges(1, 0);
+  broken.events[0].payload_words = 4;
+  ASSERT_OK(store.Begin());
+  ASSERT_OK(store.Append(track, Ranges(10, 0)));
+  EXPECT_FALSE(store.Append(track, broken).ok());
+  EXPECT_FALSE(store.Put(SettingRow{"run", "key", "value"}).ok());
+  EXPECT_FALSE(store.Commit().ok());
+  EXPECT_TRUE(AllEvents(store).empty());
+  Commit(store, track, Ranges(3, 0));
+  EXPECT_EQ(AllEvents(store).size(), 3u);
+}
+
+TEST(Store, AppendOutsideATransaction_IsRefused) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  EXPECT_FALSE(store.Append(track, Ranges(1, 0)).ok());
+  EXPECT_FALSE(store.Commit().ok());
+  ASSERT_OK(store.Begin());
+  EXPECT_FALSE(store.Begin().ok());
+}
+
+TEST(Store, ChunkNames_AreSummedOverChunks) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  Commit(store, track, Ranges(10000, 0, 1));
+  Commit(store, track, Ranges(5, 20'000'000, 2));
+  const auto names = store.ChunkNames(track, {});
+  ASSERT_EQ(names->size(), 2u);
+  EXPECT_EQ((*names)[0].name, 1u);
+  EXPECT_EQ((*names)[0].events, 10000);
+  EXPECT_EQ((*names)[0].total_ns, 10000 * 600);
+  EXPECT_EQ((*names)[1].events, 5);
+}
+
+TEST(Store, CounterChunk_KnowsItsLimits) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store, 3);
+  EventBatch batch;
+  for (double value : {3.5, -2.0, std::nan(""), 7.25}) {
+    Event event;
+    event.kind = EventKind::kCounter;
+    event.flags = kEventFloat;
+    event.value = std::bit_cast<uint64_t>(value);
+    batch.events.push_back(event);
+  }
+  Commit(store, track, batch);
+  const ChunkRow chunk = store.Chunks(track, {})->front();
+  EXPECT_EQ(chunk.min_value, -2.0);
+  EXPECT_EQ(chunk.max_value, 7.25);
+  EXPECT_TRUE(store.ChunkSummary(track, 0)->empty());
+}
+
+TEST(Store, DamagedChunk_IsNamedAndWritingGoesOnAfterIt) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  Commit(store, track, Ranges(10, 0));
+  auto* db = static_cast<sqlite3*>(store.sqlite());
+  ASSERT_EQ(sqlite3_exec(db, "UPDATE chunk_data SET data = x'0102'", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  const auto batch = store.ReadChunk(track, 0);
+  ASSERT_FALSE(batch.ok());
+  EXPECT_THAT(batch.error().message, ::testing::HasSubstr("chunk 0 of track 1"));
+  Store again = Opened(scratch / "run.db", kWrite);
+  Commit(again, track, Ranges(5, 20'000));
+  EXPECT_THAT(ChunkSizes(again, track), ElementsAre(10, 5));
+}
+
+// --- Several at once ---
+
+TEST(Store, TwoReaders_SeeWholeCommitsOfTheWriter) {
+  Scratch scratch;
+  Store writer = Opened(scratch / "run.db", kWrite);
+  const int64_t first = MakeTrack(writer), second = MakeTrack(writer, 2);
+  Store readers[] = {Opened(scratch / "run.db", kRead), Opened(scratch / "run.db", kRead)};
+  int64_t version = readers[0].DataVersion();
+  for (int64_t i = 1; i <= 30; ++i) {
+    ASSERT_OK(writer.Begin());
+    ASSERT_OK(writer.Append(first, Ranges(1000, i * 1'000'000)));
+    for (const Store& reader : readers) EXPECT_EQ(AllEvents(reader).size(), (i - 1) * 2000u);
+    ASSERT_OK(writer.Append(second, Ranges(1000, i * 1'000'000)));
+    ASSERT_OK(writer.Commit());
+    for (const Store& reader : readers) EXPECT_EQ(AllEvents(reader).size(), i * 2000u);
+    EXPECT_GT(readers[0].DataVersion(), version);
+    version = readers[0].DataVersion();
+    EXPECT_EQ(readers[0].DataVersion(), version);
+  }
+}
+
+TEST(Store, ReaderThatCameFirst_FollowsAWriterThatComesLater) {
+  Scratch scratch;
+  {
+    Store store = Opened(scratch / "run.db", kWrite);
+    Commit(store, MakeTrack(store), Ranges(10, 0));
+  }
+  Store reader = Opened(scratch / "run.db", kRead);
+  EXPECT_EQ(AllEvents(reader).size(), 10u);
+  const int64_t version = reader.DataVersion();
+  Store writer = Opened(scratch / "run.db", kWrite);
+  Commit(writer, 1, Ranges(20, 10'000));
+  EXPECT_GT(reader.DataVersion(), version);
+  EXPECT_EQ(AllEvents(reader).size(), 30u);
+}
+
+TEST(Store, TwoWritersInTurn_DoNotUndoEachOther) {
+  Scratch scratch;
+  Store one = Opened(scratch / "run.db", kWrite);
+  Store other = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(one);
+  for (int64_t i = 0; i < 10; ++i) {
+    Commit(i % 2 ? one : other, track, Ranges(1000, i * 1'000'000));
+  }
+  EXPECT_EQ(AllEvents(one), Ranges(10000, 0).events);
+}
+
+TEST(Store, OwnCommits_AreSeenInTheDataVersion) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  const int64_t version = store.DataVersion();
+  Commit(store, track, Ranges(1, 0));
+  EXPECT_GT(store.DataVersion(), version);
 }
 
 }  // namespace
