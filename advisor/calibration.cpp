@@ -63,8 +63,17 @@ struct Gathered {
   bool in_micro_batch = false;
 };
 
+// Values longer than that many medians are stalls of the machine, not of the operation: cut.
+constexpr double kStallMedians = 20;
+
 Samples Thin(std::vector<std::vector<double>> by_worker) {
   Samples samples;
+  std::vector<double> every;
+  for (const auto& own : by_worker) every.insert(every.end(), own.begin(), own.end());
+  const double longest = kStallMedians * Median(every);
+  for (auto& own : by_worker) {
+    for (double& value : own) value = longest > 0 ? std::min(value, longest) : value;
+  }
   for (std::vector<double>& own : by_worker) {
     std::vector<double> kept;
     const size_t stride = std::max<size_t>(1, own.size() / kMostSamples);
@@ -295,42 +304,6 @@ Result<Roles> FindRoles(const RunData& run) {
     return Error{"the what-if knows runs with one link each way between their two pools"};
   }
   return roles;
-}
-
-MeasuredStates MeasureStates(const EventRecords& records, int pool, int64_t begin_ns,
-                             int64_t end_ns) {
-  MeasuredStates states;
-  double wall = 0;
-  for (const auto& worker : records.own[static_cast<size_t>(pool)]) {
-    wall += static_cast<double>(end_ns - begin_ns);
-    for (const OwnRange& range : worker) {
-      const int64_t ns = std::min(range.end_ns, end_ns) - std::max(range.start_ns, begin_ns);
-      if (ns <= 0) continue;
-      const auto add = static_cast<double>(ns);
-      switch (static_cast<Category>(range.category)) {
-        case Category::kWork:
-          states.busy += add;
-          break;
-        case Category::kBlockedLink:
-          states.blocked_link += add;
-          break;
-        case Category::kWaitLink:
-          states.wait_link += add;
-          break;
-        case Category::kWaitCredit:
-          states.wait_credit += add;
-          break;
-        default:
-          break;
-      }
-    }
-  }
-  if (wall <= 0) return {};
-  for (double* share :
-       {&states.busy, &states.blocked_link, &states.wait_link, &states.wait_credit}) {
-    *share /= wall;
-  }
-  return states;
 }
 
 Result<Calibrated> Calibrate(const RunData& run, const EventRecords& records, int64_t begin_ns,

@@ -28,11 +28,14 @@ struct Roles {
 };
 Result<Roles> FindRoles(const RunData& run);
 
-// What the records of [begin_ns, end_ns) show of a pool: shares of its workers' time.
+// Stretches of time, in order, apart from each other.
+using Stretches = std::vector<std::pair<int64_t, int64_t>>;
+int64_t Overlap(const Stretches& stretches, int64_t begin_ns, int64_t end_ns);
+
+// What the records show of a pool within the stretches: shares of its workers' time.
 struct MeasuredStates {
   double busy = 0, blocked_link = 0, wait_link = 0, wait_credit = 0;
 };
-MeasuredStates MeasureStates(const EventRecords& records, int pool, int64_t begin_ns,
-                             int64_t end_ns);
+MeasuredStates MeasureStates(const EventRecords& records, int pool, const Stretches& stretches);
 
 }  // namespace poolscope

@@ -67,17 +67,17 @@ LinkFit FitLink(const std::vector<TransferRecord>& transfers, int lanes) {
   fit.typical_bytes = typical.bytes;
   for (const TransferRecord& t : transfers) fit.transfers += t.step != kNoValue;
 
+  // Messages behind each other come first: a late wake-up moves two starts, and cancels out.
   const std::vector<double> backlog =
       lanes <= 1 ? BacklogNsPerByte(transfers) : std::vector<double>{};
   const SizeMedian& smallest = sizes.front();
-  if (typical.bytes > smallest.bytes * kApartSizes) {
+  const bool two_sizes = typical.bytes > smallest.bytes * kApartSizes;
+  if (backlog.size() >= kEnoughBacklog || two_sizes) {
     fit.ns_per_byte =
-        std::max(0.0, (typical.wire_ns - smallest.wire_ns) / (typical.bytes - smallest.bytes));
-    fit.latency_ns = std::max(0.0, typical.wire_ns - fit.ns_per_byte * typical.bytes);
-    return fit;
-  }
-  if (backlog.size() >= kEnoughBacklog) {
-    fit.ns_per_byte = std::min(Median(backlog), typical.wire_ns / std::max(1.0, typical.bytes));
+        backlog.size() >= kEnoughBacklog
+            ? std::min(Median(backlog), typical.wire_ns / std::max(1.0, typical.bytes))
+            : std::max(0.0,
+                       (typical.wire_ns - smallest.wire_ns) / (typical.bytes - smallest.bytes));
     fit.latency_ns = std::max(0.0, typical.wire_ns - fit.ns_per_byte * typical.bytes);
     return fit;
   }

@@ -19,9 +19,9 @@ struct LinkFit {
   int64_t transfers = 0;     // fitted, without probes
 };
 
-// `transfers`: of this link alone, probes included (they have no step). Robust: medians by size of
-// message. A message that waited for the lane shows the bytes' share directly: it starts when the
-// one before it has left.
+// `transfers`: of this link alone, probes included (they have no step). Robust: medians. A
+// message that waited for the lane shows the bytes' share directly, since it starts when the one
+// before it has left; where none waited, two sizes of message tell.
 LinkFit FitLink(const std::vector<TransferRecord>& transfers, int lanes);
 
 }  // namespace poolscope

@@ -12,18 +12,37 @@ constexpr double kMostStepError = 0.10;
 constexpr double kMostRatioError = 0.10;
 constexpr int64_t kLeastSteps = 6;
 constexpr double kCalibratedShare = 0.6;
+constexpr double kStallMedians = 3;
 
 // Mean number of messages in the link's buffers: from hand-over until they are taken.
-double MeasureDepth(const EventRecords& records, int link, int64_t begin_ns, int64_t end_ns) {
+double MeasureDepth(const EventRecords& records, int link, const Stretches& stretches) {
   double sum = 0;
+  double wall = 0;
+  for (const auto& [begin, end] : stretches) wall += static_cast<double>(end - begin);
   for (const TransferRecord& t : records.transfers) {
     if (t.link != link || !t.stage(0).seen()) continue;
     const StageTime& taken = t.stage(3).seen() ? t.stage(3) : t.stage(4);
     const int64_t end = taken.seen() ? taken.start_ns : t.stage(2).end_ns;
-    sum += static_cast<double>(
-        std::max<int64_t>(0, std::min(end, end_ns) - std::max(t.stage(0).start_ns, begin_ns)));
+    sum += static_cast<double>(Overlap(stretches, t.stage(0).start_ns, end));
   }
-  return sum / static_cast<double>(std::max<int64_t>(1, end_ns - begin_ns));
+  return wall > 0 ? sum / wall : 0;
+}
+
+// The steps from `split` on, without those in which the machine stood still.
+Stretches WithoutStalls(const std::vector<int64_t>& step_ends, int64_t split) {
+  std::vector<double> lengths;
+  for (size_t i = 1; i < step_ends.size(); ++i) {
+    lengths.push_back(static_cast<double>(step_ends[i] - step_ends[i - 1]));
+  }
+  const double stall = kStallMedians * Median(lengths);
+  Stretches steps;
+  for (size_t i = 1; i < step_ends.size(); ++i) {
+    if (step_ends[i - 1] < split) continue;
+    if (static_cast<double>(step_ends[i] - step_ends[i - 1]) <= stall) {
+      steps.emplace_back(step_ends[i - 1], step_ends[i]);
+    }
+  }
+  return steps;
 }
 
 void AddStates(const std::string& pool, const MeasuredStates& measured,
@@ -40,7 +59,7 @@ double TypicalStep(const std::vector<double>& steps, bool async) {
   const double median = Median(steps);
   if (!async || steps.empty()) return median;
   double sum = 0;
-  for (double step : steps) sum += std::min(step, 3 * median);
+  for (double step : steps) sum += std::min(step, kStallMedians * median);
   return sum / static_cast<double>(steps.size());
 }
 
@@ -81,15 +100,21 @@ Replay ReplayHeldOut(const RunData& run, const EventRecords& records, const Anal
   const double replayed_step = TypicalStepNs(simulated, model.async) * 1e-9;
   replay.rows.push_back({"step seconds", measured_step, replayed_step});
   const Result<Roles> roles = FindRoles(run);
-  AddStates(model.compute.name, MeasureStates(records, roles->compute, split, seen.end_ns),
+  // The last steps of an asynchronous run start no new work.
+  const auto draining = static_cast<std::ptrdiff_t>(model.async ? model.lag_bound + 1 : 0);
+  if (static_cast<std::ptrdiff_t>(ends.size()) > draining + kLeastSteps) {
+    ends.erase(ends.end() - draining, ends.end());
+  }
+  const Stretches held_out_steps = WithoutStalls(ends, split);
+  AddStates(model.compute.name, MeasureStates(records, roles->compute, held_out_steps),
             simulated.compute, replay.rows);
-  AddStates(model.update.name, MeasureStates(records, roles->update, split, seen.end_ns),
+  AddStates(model.update.name, MeasureStates(records, roles->update, held_out_steps),
             simulated.update, replay.rows);
   replay.rows.push_back({model.gradients.name + " depth",
-                         MeasureDepth(records, roles->gradients, split, seen.end_ns),
+                         MeasureDepth(records, roles->gradients, held_out_steps),
                          simulated.gradients.depth});
   replay.rows.push_back({model.weights.name + " depth",
-                         MeasureDepth(records, roles->weights, split, seen.end_ns),
+                         MeasureDepth(records, roles->weights, held_out_steps),
                          simulated.weights.depth});
 
   if (measured_step <= 0) {
