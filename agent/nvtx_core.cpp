@@ -118,32 +118,48 @@ uint32_t InternMessage(int32_t type, const nvtxMessageValue_t& message) {
   }
 }
 
-void NameCategory(uint32_t domain, uint32_t category, uint32_t name) {
-  const uint32_t payload[2] = {domain, name};
+// `name` interns: it must run inside the registration.
+template <typename F>
+void NameCategory(uint32_t domain, uint32_t category, F name) {
+  const Registering registering;
+  if (!registering) return;
+  const uint32_t payload[2] = {domain, name()};
   session.Define(DefinitionKind::kCategory, category, payload, sizeof(payload), domain);
 }
 void NameCategoryA(uint32_t category, const char* name) {
-  NameCategory(0, category, InternText(name));
+  NameCategory(0, category, [&] { return InternText(name); });
 }
 void NameCategoryW(uint32_t category, const wchar_t* name) {
-  NameCategory(0, category, InternWide(name));
+  NameCategory(0, category, [&] { return InternWide(name); });
 }
 void DomainNameCategoryA(nvtxDomainHandle_t domain, uint32_t category, const char* name) {
-  NameCategory(DomainOf(domain), category, InternText(name));
+  NameCategory(DomainOf(domain), category, [&] { return InternText(name); });
 }
 void DomainNameCategoryW(nvtxDomainHandle_t domain, uint32_t category, const wchar_t* name) {
-  NameCategory(DomainOf(domain), category, InternWide(name));
+  NameCategory(DomainOf(domain), category, [&] { return InternWide(name); });
 }
 
-void NameThread(uint32_t tid, uint32_t name) {
-  session.Define(DefinitionKind::kThreadName, tid, &name, sizeof(name), 0);
+template <typename F>
+void NameThread(uint32_t tid, F name) {
+  const Registering registering;
+  if (!registering) return;
+  const uint32_t string = name();
+  session.Define(DefinitionKind::kThreadName, tid, &string, sizeof(string), 0);
 }
-void NameOsThreadA(uint32_t tid, const char* name) { NameThread(tid, InternText(name)); }
-void NameOsThreadW(uint32_t tid, const wchar_t* name) { NameThread(tid, InternWide(name)); }
+void NameOsThreadA(uint32_t tid, const char* name) {
+  NameThread(tid, [&] { return InternText(name); });
+}
+void NameOsThreadW(uint32_t tid, const wchar_t* name) {
+  NameThread(tid, [&] { return InternWide(name); });
+}
 
 nvtxResourceHandle_t ResourceCreate(nvtxDomainHandle_t handle,
                                     nvtxResourceAttributes_t* attributes) {
-  if (attributes == nullptr || attributes->size < NVTX_RESOURCE_ATTRIB_STRUCT_SIZE) return nullptr;
+  const Registering registering;
+  if (!registering || attributes == nullptr ||
+      attributes->size < NVTX_RESOURCE_ATTRIB_STRUCT_SIZE) {
+    return nullptr;
+  }
   struct {
     uint64_t identifier;
     uint32_t domain;
@@ -157,17 +173,21 @@ nvtxResourceHandle_t ResourceCreate(nvtxDomainHandle_t handle,
 void ResourceDestroy(nvtxResourceHandle_t) {}
 
 nvtxStringHandle_t RegisterStringA(nvtxDomainHandle_t, const char* text) {
-  return HandleOf(InternText(text));
+  const Registering registering;
+  return registering ? HandleOf(InternText(text)) : nullptr;
 }
 nvtxStringHandle_t RegisterStringW(nvtxDomainHandle_t, const wchar_t* text) {
-  return HandleOf(InternWide(text));
+  const Registering registering;
+  return registering ? HandleOf(InternWide(text)) : nullptr;
 }
 
 nvtxDomainHandle_t DomainCreateA(const char* name) {
-  return HandleOfDomain(RegisterDomain(InternText(name)));
+  const Registering registering;
+  return registering ? HandleOfDomain(RegisterDomain(InternText(name))) : nullptr;
 }
 nvtxDomainHandle_t DomainCreateW(const wchar_t* name) {
-  return HandleOfDomain(RegisterDomain(InternWide(name)));
+  const Registering registering;
+  return registering ? HandleOfDomain(RegisterDomain(InternWide(name))) : nullptr;
 }
 void DomainDestroy(nvtxDomainHandle_t) {}  // the name keeps its index
 void Initialize(const void*) {}

@@ -10,7 +10,10 @@ namespace poolscope::agent {
 namespace {
 
 uint64_t CounterRegister(nvtxDomainHandle_t domain, const nvtxCounterAttr_t* attributes) {
-  if (attributes == nullptr || attributes->structSize < sizeof(nvtxCounterAttr_t)) return 0;
+  const Registering registering;
+  if (!registering || attributes == nullptr || attributes->structSize < sizeof(nvtxCounterAttr_t)) {
+    return 0;
+  }
   return RegisterCounter(DomainOf(domain), *attributes);
 }
 

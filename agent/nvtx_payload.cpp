@@ -9,11 +9,13 @@ namespace poolscope::agent {
 namespace {
 
 uint64_t SchemaRegister(nvtxDomainHandle_t domain, const nvtxPayloadSchemaAttr_t* attributes) {
-  return attributes == nullptr ? 0 : RegisterSchema(DomainOf(domain), *attributes);
+  const Registering registering;
+  return !registering || attributes == nullptr ? 0 : RegisterSchema(DomainOf(domain), *attributes);
 }
 
 uint64_t EnumRegister(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t* attributes) {
-  return attributes == nullptr ? 0 : RegisterEnum(DomainOf(domain), *attributes);
+  const Registering registering;
+  return !registering || attributes == nullptr ? 0 : RegisterEnum(DomainOf(domain), *attributes);
 }
 
 EventPayload PayloadOf(const PayloadWords& words) {

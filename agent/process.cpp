@@ -11,6 +11,7 @@ namespace poolscope::agent {
 
 constinit SessionWriter session;
 constinit thread_local ThreadWriter* current_writer = nullptr;
+constinit thread_local bool is_inside = false;
 
 namespace {
 
@@ -23,30 +24,34 @@ pthread_once_t init_once = PTHREAD_ONCE_INIT;
 // With no slot to be had, a thread asks again only after this long.
 constexpr uint64_t kRetryNs = 1'000'000;
 constinit thread_local uint64_t retry_at_ns = 0;
-constinit thread_local bool entering = false;
 
 void ThreadExits(void* writer) {
   if (writer != current_writer) return;  // a forked child's copy of the parent's value
+  const Registering registering;
   current_writer = nullptr;
   session.Detach(static_cast<ThreadWriter*>(writer));
 }
 
+// A signal handler that forks upon a thread inside the agent, which may hold the locks: then the
+// child is left as it is, but switched off.
 void BeforeFork() {
+  if (is_inside) return;
   LockRegistry();
   session.LockForFork();
 }
 
 void AfterForkInParent() {
+  if (is_inside) return;
   session.UnlockInParent();
   UnlockRegistry();
 }
 
 void AfterForkInChild() {
+  if (is_inside) return state.store(State::kOff, std::memory_order_relaxed);
   session.ForgetInChild();
   ResetRegistryLock();
   current_writer = nullptr;
   retry_at_ns = 0;
-  entering = false;
   pthread_setspecific(exit_key, nullptr);
 }
 
@@ -107,16 +112,16 @@ void SwitchOff(const char* why) {
 
 ThreadWriter* EnterSlowly(bool counts) {
   if (state.load(std::memory_order_relaxed) != State::kOn) return nullptr;
-  if (current_writer != nullptr || entering) {  // a signal handler came upon a thread inside
+  if (is_inside) {
     CountMissing(counts);
     return nullptr;
   }
-  entering = true;
+  is_inside = true;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   ThreadWriter* writer = AttachThread();
   current_writer = writer;
   std::atomic_signal_fence(std::memory_order_seq_cst);
-  entering = false;
+  is_inside = false;
   if (writer == nullptr) CountMissing(counts);
   return writer;
 }

@@ -18,12 +18,14 @@ bool InitProcess();
 // Stops recording for good, says why on stderr if POOLSCOPE_AGENT_LOG=1.
 void SwitchOff(const char* why);
 
-// The calling thread's writer, null before its first event. Initial-exec TLS (see CMakeLists.txt) is
-// what makes it cheap; of that a library that is loaded late may have a few words.
+// The calling thread's writer, null before its first event, and whether it is inside the agent.
+// Initial-exec TLS (see CMakeLists.txt) is what makes them cheap; of that a library that is loaded
+// late may have a few words.
 extern constinit thread_local ThreadWriter* current_writer;
+extern constinit thread_local bool is_inside;
 
 // Finds the writer of a thread that has none, starting the session if need be. Null: the agent is
-// off, or there is no room, or the thread was interrupted while inside; then, if `counts`, the
+// off, or there is no room, or a signal handler came upon a thread inside; then, if `counts`, the
 // event is counted as missing.
 ThreadWriter* EnterSlowly(bool counts);
 
@@ -31,16 +33,16 @@ ThreadWriter* EnterSlowly(bool counts);
 class Inside {
  public:
   explicit Inside(bool counts) : writer_(current_writer) {
-    if (writer_ == nullptr || writer_->busy) [[unlikely]]
+    if (writer_ == nullptr || is_inside) [[unlikely]]
       writer_ = EnterSlowly(counts);
     if (writer_ == nullptr) [[unlikely]]
       return;
-    writer_->busy = true;
+    is_inside = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   ~Inside() {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (writer_ != nullptr) writer_->busy = false;
+    if (writer_ != nullptr) is_inside = false;
   }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
@@ -52,6 +54,27 @@ class Inside {
 
  private:
   ThreadWriter* writer_;
+};
+
+// A thread's stay for a registration, which takes locks. False: a signal handler came upon a thread
+// inside, which may hold them.
+class Registering {
+ public:
+  Registering() : allowed_(!is_inside) {
+    if (allowed_) is_inside = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~Registering() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (allowed_) is_inside = false;
+  }
+  Registering(const Registering&) = delete;
+  Registering& operator=(const Registering&) = delete;
+
+  explicit operator bool() const { return allowed_; }
+
+ private:
+  bool allowed_;
 };
 
 }  // namespace poolscope::agent

@@ -297,7 +297,6 @@ ThreadWriter* SessionWriter::Attach() {
     memset(writer->overflowed_by_domain_, 0, sizeof(writer->overflowed_by_domain_));
   }
   writer->triple_due_ = 0;
-  writer->busy = false;
   writer->limit_ = 0;  // to be asked for
   slot->open_sequence.store(writer->sequence_ + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);

@@ -51,9 +51,6 @@ class ThreadWriter {
   uint32_t tid() const { return tid_; }
   uint64_t now() const { return ReadTicks(clock_); }
 
-  // Set while the thread is inside: a signal handler that comes upon it must not record.
-  bool busy = false;
-
  private:
   friend class SessionWriter;
 

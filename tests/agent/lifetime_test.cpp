@@ -146,6 +146,62 @@ TEST_F(Lifetime, TenThousandThreads_ShareReusedSlots) {
   EXPECT_EQ(view.Count("short-lived") + view.losses.at("overwritten"), 10'000u);
 }
 
+TEST_F(Lifetime, LibraryWithItsOwnNvtx_SharesDomainsAndStacks) {
+  EXPECT_EQ(Run({"two_libraries"}).exit_code, 0);
+  const SessionView view = jobs_.OnlySession();
+  ASSERT_EQ(view.events.size(), 3u);
+  EXPECT_EQ(view.events[0].name, "from the library");
+  EXPECT_EQ(view.events[0].domain, "shared domain");
+  EXPECT_EQ(view.events[0].depth, 1u);
+  EXPECT_EQ(view.events[1].domain, "poolscope");
+  EXPECT_EQ(view.events[2].name, "from the program");
+  EXPECT_EQ(view.domains.size(), 2u);
+}
+
+TEST_F(Lifetime, SignalHandlerUponAThreadInside_IsCountedAndHarmless) {
+  jobs_.environment = {"POOLSCOPE_RING_BYTES=67108864"};
+  const JobResult result = Run({"signals"});
+  ASSERT_EQ(result.exit_code, 0);
+  uint64_t made = 0, handled = 0;
+  ASSERT_EQ(sscanf(result.out.c_str(), "%lu %lu", &made, &handled), 2);
+  const SessionView view = jobs_.OnlySession();
+  uint64_t main = 0, handler = 0;
+  for (const ViewedEvent& event : view.events) {
+    main += event.name.starts_with("main ") ? 1 : 0;
+    handler += event.name.starts_with("handler ") ? 1 : 0;
+  }
+  const auto lost = [&](const char* cause) {
+    const auto found = view.losses.find(cause);
+    return found == view.losses.end() ? 0 : found->second;
+  };
+  EXPECT_EQ(main, made);
+  EXPECT_EQ(handler + lost("no_ring") + lost("unmatched_end"), handled);
+  EXPECT_EQ(view.events.size(), main + handler + 1);
+}
+
+TEST_F(Lifetime, KillAtAnyInstant_LeavesWholeRecords) {
+  for (int i = 0; i < 20; ++i) {
+    Jobs jobs;
+    jobs.Start("nvtx_storm", {"--threads", "3", "--ranges", "1000000000"});
+    for (int wait = 0; wait < 500 && jobs.Sessions().empty(); ++wait) usleep(1000);
+    usleep(static_cast<useconds_t>(1000 + 137 * i));
+    kill(jobs.pid(), SIGKILL);
+    EXPECT_EQ(jobs.Finish(), -SIGKILL);
+    const SessionView view = jobs.OnlySession();
+    EXPECT_FALSE(view.ended);
+    std::map<uint32_t, uint64_t> last;  // open ids of a thread grow by one
+    for (const ViewedEvent& event : view.events) {
+      EXPECT_TRUE(event.name.starts_with("storm ")) << event.name;
+      const auto before = last.find(event.tid);
+      if (before != last.end()) {
+        ASSERT_EQ(event.id, before->second + 1);
+      }
+      last[event.tid] = event.id;
+    }
+    EXPECT_LE(view.open.size(), 3u);
+  }
+}
+
 // --- Full rings ---
 
 TEST_F(Lifetime, DropMode_CountsWhatDoesNotFitExactly) {

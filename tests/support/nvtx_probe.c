@@ -1,10 +1,12 @@
 // nvtx_probe SCENARIO...: real NVTX calls for tests of the agent, from C, over annotate.h alone.
 // Prints "done" at the end of each scenario that returns.
 
+#include <dlfcn.h>
 #include <poolscope/annotate.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <wchar.h>
 
@@ -325,6 +327,53 @@ static void CloseAll(void) {
   if (own != NULL) fclose(own);
 }
 
+// A library with an NVTX of its own, as every shared object has.
+static void TwoLibraries(void) {
+  nvtxDomainHandle_t domain = nvtxDomainCreateA("shared domain");
+  nvtxEventAttributes_t attr = Event("from the program", 0);
+  nvtxDomainRangePushEx(domain, &attr);
+  void* library = dlopen(NVTX_PROBE_PLUGIN, RTLD_NOW);
+  void (*record)(void) = library ? (void (*)(void))dlsym(library, "nvtx_plugin_record") : NULL;
+  if (record == NULL) {
+    fprintf(stderr, "%s\n", dlerror());
+    exit(1);
+  }
+  record();
+  dlclose(library);
+  nvtxDomainRangePop(domain);
+}
+
+static volatile sig_atomic_t handled;
+
+static void Handler(int signal) {
+  (void)signal;
+  char name[32];
+  ++handled;
+  snprintf(name, sizeof(name), "handler %d", (int)handled % 500);
+  nvtxRangePushA(name);
+  nvtxRangePop();
+}
+
+// Ranges in a signal handler that comes upon the thread anywhere, registering names included.
+static void Signals(void) {
+  const struct itimerval often = {{0, 50}, {0, 50}};
+  const struct itimerval never = {{0, 0}, {0, 0}};
+  char name[32];
+  int made = 0;
+  signal(SIGALRM, Handler);
+  nvtxMarkA("first");
+  setitimer(ITIMER_REAL, &often, NULL);
+  while (handled < 2000) {
+    snprintf(name, sizeof(name), "main %d", made % 3000);
+    nvtxDomainRegisterStringA(NULL, name);
+    nvtxRangePushA(name);
+    nvtxRangePop();
+    ++made;
+  }
+  setitimer(ITIMER_REAL, &never, NULL);
+  printf("%d %d\n", made, (int)handled);
+}
+
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const char* scenario = argv[i];
@@ -342,6 +391,8 @@ int main(int argc, char** argv) {
     if (strcmp(scenario, "killed") == 0) Killed();
     if (strcmp(scenario, "served") == 0) Served();
     if (strcmp(scenario, "close_all") == 0) CloseAll();
+    if (strcmp(scenario, "two_libraries") == 0) TwoLibraries();
+    if (strcmp(scenario, "signals") == 0) Signals();
     if (strncmp(scenario, "marks=", 6) == 0) Marks(atoi(scenario + 6));
     if (strcmp(scenario, "quick_exit") == 0) quick_exit(0);
     if (strcmp(scenario, "_exit") == 0) _exit(0);

@@ -201,9 +201,10 @@ uint64_t SessionView::Lost() const {
 
 SessionView ViewSession(const std::string& path) {
   const Bytes bytes(path);
-  const auto* header = bytes.At<SessionHeader>(0);
   SessionView view;
   view.path = path;
+  if (!bytes.Holds(sizeof(SessionHeader))) return view;
+  const auto* header = bytes.At<SessionHeader>(0);
   if (header->magic != kSessionMagic) return view;
   view.pid = header->pid;
   view.parent_pid = header->parent_pid;
