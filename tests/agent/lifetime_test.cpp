@@ -316,6 +316,7 @@ TEST_F(Lifetime, TightFileSizeLimit_GivesFewerRingsInsteadOfKillingTheJob) {
 }
 
 TEST_F(Lifetime, SmallAddressSpace_LeavesTheJobAlone) {
+  if (POOLSCOPE_SANITIZED) GTEST_SKIP() << "sanitizers need all of the address space";
   jobs_.before_exec = [] {
     const rlimit limit = {200 << 20, 200 << 20};
     setrlimit(RLIMIT_AS, &limit);

@@ -13,7 +13,7 @@
 namespace poolscope::support {
 namespace {
 
-// The file's bytes, mapped; holes and what lies past its end read as zeros.
+// The file's bytes, mapped with room for it to grow meanwhile. Holes read as zeros.
 class Bytes {
  public:
   explicit Bytes(const std::string& path, bool write = false) {
@@ -23,10 +23,10 @@ class Bytes {
     size_ = static_cast<size_t>(info.st_size);
     blocks_ = static_cast<uint64_t>(info.st_blocks) * 512;
     base_ = static_cast<uint8_t*>(
-        mmap(nullptr, size_, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, file_, 0));
+        mmap(nullptr, kMapped, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, file_, 0));
   }
   ~Bytes() {
-    munmap(base_, size_);
+    munmap(base_, kMapped);
     close(file_);
   }
   template <typename T>
@@ -38,6 +38,7 @@ class Bytes {
   int file() const { return file_; }
 
  private:
+  static constexpr size_t kMapped = size_t{1} << 32;
   int file_;
   size_t size_;
   uint64_t blocks_;

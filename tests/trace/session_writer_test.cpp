@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -41,7 +42,8 @@ class Writer : public testing::Test {
   }
 
   std::string directory_, path_;
-  SessionWriter& session_ = *new SessionWriter();  // as in the agent: never destroyed
+  const std::unique_ptr<SessionWriter> owned_ = std::make_unique<SessionWriter>();
+  SessionWriter& session_ = *owned_;
 };
 
 TEST_F(Writer, FourThreadsAgainstADrainer_LoseNothingUncounted) {
