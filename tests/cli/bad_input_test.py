@@ -82,7 +82,7 @@ class BadInput(EndToEnd):
     def test_store_of_a_newer_format(self):
         store = self.real_store()
         with sqlite3.connect(store) as db:
-            db.execute("UPDATE meta SET value = 999 WHERE key = 'format_version'")
+            db.execute("UPDATE meta SET value = 999 WHERE key = 'format'")
         db.close()
         for command in READERS:
             self.expect(reading(command, store), 1, store, "999")

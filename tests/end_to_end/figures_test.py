@@ -25,7 +25,7 @@ class Figures(EndToEnd):
             "SELECT pool, worker_index, start_ns, start_ns + duration_ns AS end_ns FROM event"
             " WHERE domain = 'poolscope' AND kind = 'range' AND pool <> ''"
             " AND (category = 1 OR (category = 2"
-            " AND json_extract(payload, '$.\"poolscope.transfer\".stage') = 4))"
+            " AND json_extract(payload, '$.stage') = 4))"
             " ORDER BY pool, worker_index, start_ns")
         busy, last = collections.Counter(), {}
         for row in rows:
@@ -47,10 +47,10 @@ class Figures(EndToEnd):
     def test_transfers_are_complete_and_numbered_without_gap(self):
         self.run_under_agent(QUICK_TRAINER + ["--steps", "100"])
         rows = self.sql(
-            "SELECT name, json_extract(payload, '$.\"poolscope.transfer\".source') AS source,"
-            " json_extract(payload, '$.\"poolscope.transfer\".sequence') AS sequence FROM event"
+            "SELECT name, json_extract(payload, '$.source') AS source,"
+            " json_extract(payload, '$.sequence') AS sequence FROM event"
             " WHERE domain = 'poolscope' AND category = 2 AND kind = 'range'"
-            " AND json_extract(payload, '$.\"poolscope.transfer\".stage') = 2")
+            " AND json_extract(payload, '$.stage') = 2")
         sent = collections.defaultdict(list)
         for row in rows:
             sent[row["name"], row["source"]].append(row["sequence"])
