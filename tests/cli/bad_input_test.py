@@ -150,7 +150,8 @@ class BadInput(EndToEnd):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
     def test_no_space_for_the_session_leaves_the_job_alone(self):
-        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(self.shm)]
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "tmpfs",
+                 str(self.shm)]
         subprocess.run(mount, check=True)
         try:
             out, err = self.run_program(
@@ -195,7 +196,7 @@ class BadInput(EndToEnd):
         first = self.start([POOLSCOPE, "collect", "--store", self.store, "--run-dir",
                             str(self.shm)])
         self.wait_until("the store", lambda: os.path.exists(self.store))
-        self.wait_until("the first is ready", lambda: first.stderr.readline() or True)
+        self.wait_until("the first is ready", lambda: first.stdout.readline())
         self.expect([POOLSCOPE, "collect", "--store", self.store, "--run-dir",
                      str(self.shm / "b")], 1, self.store)
         first.send_signal(signal.SIGTERM)
