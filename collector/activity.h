@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "trace/event.h"
 
@@ -30,6 +32,20 @@ struct Activity {
   uint64_t micro_batches = 0;
   double value = 0;  // kStep: loss
 };
+
+// Whether the name of an annotated event of the category is a link's.
+constexpr bool NamesLink(Category category) {
+  return category == Category::kTransfer || category == Category::kWaitLink ||
+         category == Category::kBlockedLink || category == Category::kDiscard;
+}
+
+// Which of annotate.h's payload schemas a group of values belongs to.
+enum class PayloadKind { kTransfer, kWork, kWait, kStep };
+// Takes the fields of a payload group into `out`. False: a value that no annotation writes.
+bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out);
+
+// The link whose depth the counter `name` samples ("<link>.depth"), "" for other counters.
+std::string_view DepthCounterLink(std::string_view name);
 
 // A sample of counter "<link>.depth".
 struct DepthSample {

@@ -88,6 +88,9 @@ Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
   for (const Mapping::Link& link : mapping_.links()) {
     run->model.DescribeLink(link.name, link.from, link.to, link.capacity, link.lanes);
   }
+  if (auto rebuilt = run->windows.Rebuild(*store_, mapping_); !rebuilt.ok()) {
+    return rebuilt.error();
+  }
   return run.get();
 }
 
@@ -135,6 +138,7 @@ Result<Collector::Drained> Collector::Drain() {
   if (auto found = Discover(); !found.ok()) return found.error();
   Drained drained;
   if (sessions_.empty()) return drained;
+  const int64_t now_ns = MonotonicNs();
   if (auto begun = store_->Begin(); !begun.ok()) return begun.error();
   const auto fail = [&](const Error& error) {
     store_->Rollback();
@@ -147,12 +151,14 @@ Result<Collector::Drained> Collector::Drain() {
       // A session that cannot be read any more (truncated, sabotaged) must not stop the others.
       if (!session.drain->unreadable()) return fail(round.error());
       Refuse(path, round.error().message + "; the session is left alone");
+      session.run->windows.Drop(*session.drain);
       continue;
     }
     drained.events += round->events;
     for (const uint64_t lost : round->lost) lost_ += lost;
     drained.fill = std::max(drained.fill, round->fill);
     Run& run = *session.run;
+    run.windows.Add(*session.drain, *round);
     RunRow& row = run.row;
     if (row.start_ns == 0 || session.drain->start_ns() < row.start_ns) {
       row.start_ns = session.drain->start_ns();
@@ -162,7 +168,14 @@ Result<Collector::Drained> Collector::Drain() {
     if (round->events != 0 || session.drain->finished()) run.changed = true;
   }
   for (auto& [id, run] : runs_) {
-    run->row.ended = run->live == 0;
+    const bool ended = run->live == 0;
+    if (run->row.ended && ended) continue;
+    if (run->row.ended != ended) run->changed = true;
+    run->row.ended = ended;
+    const int64_t now = ended ? run->row.end_ns : now_ns + run->offset_ns;
+    if (auto saved = run->windows.Save(*store_, now, ended); !saved.ok()) {
+      return fail(saved.error());
+    }
     if (auto saved = run->model.Save(*store_); !saved.ok()) return fail(saved.error());
     if (!std::exchange(run->changed, false)) continue;
     if (auto put = store_->Put(run->row); !put.ok()) return fail(put.error());

@@ -14,6 +14,7 @@
 #include "collector/mapping.h"
 #include "collector/run_folder.h"
 #include "collector/run_model.h"
+#include "collector/run_windows.h"
 #include "collector/session_drain.h"
 #include "store/store.h"
 
@@ -58,8 +59,9 @@ class Collector {
 
  private:
   struct Run {
-    explicit Run(const std::string& id) : model(id) {}
+    explicit Run(const std::string& id) : model(id), windows(model) {}
     RunModel model;
+    RunWindows windows;
     RunRow row;
     int64_t offset_ns = 0;
     bool changed = true;

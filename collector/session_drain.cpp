@@ -103,27 +103,27 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
   }
   const ClockTriple now = TakeTriple(head().clock);
   timeline_.Add(now);
-  const int64_t now_ns = now.monotonic_ns + offset_ns_;
+  now_ns_ = now.monotonic_ns + offset_ns_;
   if (process_.start_ns == 0) {
-    process_.start_ns = state->triples.empty() ? now_ns : Ns(state->triples.front().ticks);
+    process_.start_ns = state->triples.empty() ? now_ns_ : NsOrNow(state->triples.front().ticks);
     last_ns_ = process_.start_ns;
   }
-  if (alive) last_ns_ = std::max(last_ns_, now_ns);
-  if (auto taken = TakeDefinitions(store, now_ns); !taken.ok()) return taken.error();
+  if (alive) last_ns_ = std::max(last_ns_, now_ns_);
+  if (auto taken = TakeDefinitions(store); !taken.ok()) return taken.error();
   if (alive) {
-    if (auto taken = TakeOpenRanges(*state, round, now_ns); !taken.ok()) return taken.error();
+    if (auto taken = TakeOpenRanges(*state, round); !taken.ok()) return taken.error();
   }
   for (uint32_t i = 0; i < state->slots_used; ++i) {
     const auto view = reader_.Slot(i);
     if (!view.ok()) {
-      CountUndecodable(now_ns);
+      CountUndecodable();
       continue;
     }
-    if (auto drained = DrainSlot(store, i, *view, round, now_ns); !drained.ok()) {
+    if (auto drained = DrainSlot(store, i, *view, round); !drained.ok()) {
       return drained.error();
     }
   }
-  if (auto taken = TakeLosses(store, *state, round, now_ns); !taken.ok()) return taken.error();
+  if (auto taken = TakeLosses(store, *state, round); !taken.ok()) return taken.error();
   if (!alive) {
     if (auto done = Finish(store, *state, round); !done.ok()) return done.error();
   }
@@ -138,8 +138,7 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
   return round;
 }
 
-Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round,
-                               int64_t now_ns) {
+Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round) {
   Slot& slot = slots_[index];
   if (!slot.known || slot.incarnation != view.incarnation) {
     // A slot is only taken again when all of its previous thread is read, or overwritten.
@@ -153,7 +152,7 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
   if (view.ring_offset == 0) return {};
   const uint64_t from = std::max(slot.position, view.first_position);
   if (from > view.write_position) {  // impossible: start again from where the writer is
-    CountUndecodable(now_ns);
+    CountUndecodable();
     slot.position = view.write_position;
     slot.changed = true;
     return {};
@@ -165,11 +164,11 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
   slot.position = view.write_position;
   slot.changed = true;
   if (!start.ok()) {
-    CountUndecodable(now_ns);
+    CountUndecodable();
     return {};
   }
   // What the records use was defined before them: this reads it at the latest.
-  if (auto taken = TakeDefinitions(store, now_ns); !taken.ok()) return taken;
+  if (auto taken = TakeDefinitions(store); !taken.ok()) return taken;
   auto thread = ThreadOf(store, view.tid);
   if (!thread.ok()) return thread.error();
   round.bytes += words_.size() * 8;
@@ -177,11 +176,15 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
   Record record;
   while (at < words_.size()) {
     if (!DecodeUntrusted(words_, reader_.definitions(), at, record)) {
-      CountUndecodable(now_ns);
-      round.unknown.push_back({last_ns_, now_ns});
+      CountUndecodable();
+      round.unknown.push_back({last_ns_, now_ns_});
       break;
     }
     if (record.kind == RecordKind::kPad) continue;
+    if (!Plausible(record.start_ticks) || !Plausible(record.end_ticks)) {
+      CountUndecodable();
+      continue;
+    }
     if (record.kind == RecordKind::kRange) slot.last_open = record.id + 1;
     if (record.kind == RecordKind::kProcessRange) slot.last_range = record.id;
     ++round.events;
@@ -233,7 +236,7 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
 
   if (record.kind == RecordKind::kCounter) {
     if (const int link = DepthOf(record.name); link >= 0) {
-      round.samples.push_back({link, event.start_ns,
+      round.samples.push_back({link, Recent(event.start_ns),
                                (record.flags & kRecordFloat) != 0
                                    ? std::bit_cast<double>(record.value)
                                    : static_cast<double>(static_cast<int64_t>(record.value))});
@@ -245,8 +248,8 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   if (!Annotate(record.domain, record.category, record.name, record.payload, activity)) return {};
   activity.on_thread = record.kind == RecordKind::kRange;
   activity.worker = thread.worker;
-  activity.begin_ns = event.start_ns;
-  activity.end_ns = event.end_ns();
+  activity.begin_ns = Recent(event.start_ns);
+  activity.end_ns = std::max(activity.begin_ns, event.end_ns());
   round.activities.push_back(activity);
   return {};
 }
@@ -290,8 +293,7 @@ Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
   return known;
 }
 
-Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& round,
-                                int64_t now_ns) {
+Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& round) {
   for (size_t cause = 0; cause < kLossCauses; ++cause) {
     if (cause == static_cast<size_t>(LossCause::kUndecodable)) continue;
     const LossState& loss = state.losses[cause];
@@ -311,10 +313,10 @@ Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& 
     if (auto put = store.Put(row); !put.ok()) return put;
     if (LosesEvents(cause)) {
       round.unknown.push_back(
-          {std::max(row.first_ns, losses_read_ns_), std::max(row.last_ns, losses_read_ns_)});
+          {Recent(std::max(row.first_ns, losses_read_ns_)), std::max(row.last_ns, losses_read_ns_)});
     }
   }
-  losses_read_ns_ = now_ns;
+  losses_read_ns_ = now_ns_;
   if (std::exchange(undecodable_changed_, false)) {
     const auto cause = static_cast<size_t>(LossCause::kUndecodable);
     round.lost[cause] = undecodable_ - losses_[cause].events;
@@ -331,9 +333,9 @@ Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& 
   return {};
 }
 
-void SessionDrain::CountUndecodable(int64_t now_ns) {
-  if (undecodable_ == 0) undecodable_first_ns_ = now_ns;
-  undecodable_last_ns_ = now_ns;
+void SessionDrain::CountUndecodable() {
+  if (undecodable_ == 0) undecodable_first_ns_ = now_ns_;
+  undecodable_last_ns_ = now_ns_;
   ++undecodable_;
   undecodable_changed_ = true;
 }

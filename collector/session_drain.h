@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -89,31 +90,39 @@ class SessionDrain {
     Stage stage = Stage::kQueued;
     int link = -1;
   };
+  static constexpr int64_t kMaxAheadNs = 10'000'000'000;    // a round takes less
+  static constexpr int64_t kMaxAgeNs = 86'400'000'000'000;  // a day
   static constexpr uint32_t kNoDomain = ~uint32_t{0};
 
   SessionDrain(SessionReader reader, const Mapping& mapping, RunModel& model, int64_t offset_ns)
       : reader_(std::move(reader)), mapping_(mapping), model_(model), offset_ns_(offset_ns) {}
 
   Status LoadCursors(const Store& store);
-  Status TakeDefinitions(Store& store, int64_t now_ns);
+  Status TakeDefinitions(Store& store);
   Result<uint32_t> StoreString(Store& store, uint32_t id);
   Result<Thread*> ThreadOf(Store& store, uint32_t tid);
   Status SaveThread(Store& store, uint32_t tid, Thread& thread);
-  Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round,
-                   int64_t now_ns);
+  Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round);
   Status Take(Store& store, const Record& record, Thread& thread, Round& round);
   Status TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
                      Event& event);
   bool Annotate(uint32_t domain, uint32_t category, uint32_t name,
                 std::span<const uint64_t> payload, Activity& out);
   int DepthOf(uint32_t counter);  // the link whose depth a counter (string id) samples, or -1
-  Status TakeOpenRanges(const SessionState& state, Round& round, int64_t now_ns);
-  Status TakeLosses(Store& store, const SessionState& state, Round& round, int64_t now_ns);
+  Status TakeOpenRanges(const SessionState& state, Round& round);
+  Status TakeLosses(Store& store, const SessionState& state, Round& round);
   Status Finish(Store& store, const SessionState& state, Round& round);
   Status FlushThread(Store& store, Thread& thread);
   Status SaveCursors(Store& store);
   int64_t Ns(uint64_t ticks) const { return timeline_.ToMonotonic(ticks) + offset_ns_; }
-  void CountUndecodable(int64_t now_ns);
+  // Whether a writer of good faith may have taken these ticks: not from the future, not overflowing.
+  bool Plausible(uint64_t ticks) const {
+    return ticks < (uint64_t{1} << 62) && Ns(ticks) >= 0 && Ns(ticks) <= now_ns_ + kMaxAheadNs;
+  }
+  int64_t NsOrNow(uint64_t ticks) const { return Plausible(ticks) ? Ns(ticks) : now_ns_; }
+  // What windows look at: an absurdly old begin must not open a year of them.
+  int64_t Recent(int64_t ns) const { return std::max(ns, now_ns_ - kMaxAgeNs); }
+  void CountUndecodable();
 
   SessionReader reader_;
   const Mapping& mapping_;
@@ -138,6 +147,7 @@ class SessionDrain {
   size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0;
   std::array<LossState, kLossCauses> losses_{};
   int64_t losses_read_ns_ = 0;
+  int64_t now_ns_ = 0;  // when the round began
   uint64_t newest_triple_ = 0;
   bool definitions_bad_ = false;
   bool unreadable_ = false;

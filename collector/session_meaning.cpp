@@ -17,21 +17,12 @@ std::span<const uint64_t> Group(std::span<const uint64_t> payload, uint32_t sche
   return {};
 }
 
-uint64_t Field(std::span<const uint64_t> values, uint32_t field, uint64_t otherwise = kNoValue) {
-  return field < values.size() ? values[field] : otherwise;
-}
-
-uint64_t Bytes(std::span<const uint64_t> values, uint32_t field) {
-  const uint64_t value = Field(values, field, 0);
-  return value == kNoValue || value > (uint64_t{1} << 50) ? 0 : value;
-}
-
 }  // namespace
 
-Status SessionDrain::TakeDefinitions(Store& store, int64_t now_ns) {
+Status SessionDrain::TakeDefinitions(Store& store) {
   if (auto read = reader_.ReadDefinitions(); !read.ok() && !definitions_bad_) {
     definitions_bad_ = true;
-    CountUndecodable(now_ns);
+    CountUndecodable();
   }
   const SessionDefinitions& known = reader_.definitions();
   if (known.strings.size() != strings_seen_) {
@@ -153,9 +144,8 @@ int SessionDrain::DepthOf(uint32_t counter) {
   const auto found = depth_links_.find(counter);
   if (found != depth_links_.end()) return found->second;
   const std::string_view text = reader_.definitions().strings[counter];
-  constexpr std::string_view kSuffix = ".depth";
-  const int link =
-      text.ends_with(kSuffix) ? model_.AddLink(text.substr(0, text.size() - kSuffix.size())) : -1;
+  const std::string_view name = DepthCounterLink(text);
+  const int link = name.empty() ? -1 : model_.AddLink(name);
   depth_links_.emplace(counter, link);
   return link;
 }
@@ -166,10 +156,7 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
   if (domain == poolscope_domain_) {
     if (category < 1 || category > static_cast<uint32_t>(Category::kPhase)) return false;
     out.category = static_cast<Category>(category);
-    const bool names_link =
-        out.category == Category::kTransfer || out.category == Category::kWaitLink ||
-        out.category == Category::kBlockedLink || out.category == Category::kDiscard;
-    if (names_link) {
+    if (NamesLink(out.category)) {
       if (links_.size() <= name) links_.resize(known.strings.size(), -2);
       if (links_[name] == -2) links_[name] = model_.AddLink(known.strings[name]);
       out.link = links_[name];
@@ -195,46 +182,28 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
     out.link = meaning.link;
   }
   if (payload.empty()) return true;
-  if (const auto t = Group(payload, schema_.transfer); !t.empty()) {
-    const uint64_t stage = Field(t, kTransferStage, 0);
-    if (stage > static_cast<uint64_t>(Stage::kApply)) return false;
-    out.stage = static_cast<Stage>(stage);
-    out.source = Field(t, kTransferSource);
-    out.destination = Field(t, kTransferDestination);
-    out.sequence = Field(t, kTransferSequence);
-    out.version = Field(t, kTransferVersion);
-    out.applied_version = Field(t, kTransferAppliedVersion);
-    out.raw_bytes = Bytes(t, kTransferRawBytes);
-    out.wire_bytes = Bytes(t, kTransferWireBytes);
-    out.step = Field(t, kTransferStep);
-    out.micro_batch = Field(t, kTransferMicroBatch);
-  } else if (const auto w = Group(payload, schema_.work); !w.empty()) {
-    out.step = Field(w, kWorkStep);
-    out.micro_batch = Field(w, kWorkMicroBatch);
-    out.version = Field(w, kWorkVersion);
-  } else if (const auto wait = Group(payload, schema_.wait); !wait.empty()) {
-    out.source = Field(wait, kWaitSource);
-    out.sequence = Field(wait, kWaitSequence);
-  } else if (const auto s = Group(payload, schema_.step); !s.empty()) {
-    out.step = Field(s, kStepNumber);
-    out.version = Field(s, kStepVersion);
-    out.tokens = Bytes(s, kStepTokens);
-    out.micro_batches = Bytes(s, kStepMicroBatches);
-    out.value = std::bit_cast<double>(Field(s, kStepLoss, std::bit_cast<uint64_t>(0.0)));
+  const std::pair<uint32_t, PayloadKind> kinds[] = {{schema_.transfer, PayloadKind::kTransfer},
+                                                    {schema_.work, PayloadKind::kWork},
+                                                    {schema_.wait, PayloadKind::kWait},
+                                                    {schema_.step, PayloadKind::kStep}};
+  for (const auto& [schema, kind] : kinds) {
+    if (const auto values = Group(payload, schema); !values.empty()) {
+      return TakeFields(kind, values, out);
+    }
   }
   return true;
 }
 
-Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round, int64_t now_ns) {
+Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round) {
   if (poolscope_domain_ == kNoDomain && !mapping_.has_ranges()) return {};
   std::vector<OpenRange> stack;
   const auto add = [&](uint32_t domain, uint32_t category, uint32_t name, uint64_t start,
                        std::span<const uint64_t> payload, bool on_thread, int worker) {
     if (domain != poolscope_domain_ && !mapping_.has_ranges()) return;
     Activity activity;
-    if (!Annotate(domain, category, name, payload, activity)) return;
-    activity.begin_ns = Ns(start);
-    activity.end_ns = std::max(activity.begin_ns, now_ns);
+    if (!Plausible(start) || !Annotate(domain, category, name, payload, activity)) return;
+    activity.begin_ns = Recent(Ns(start));
+    activity.end_ns = std::max(activity.begin_ns, now_ns_);
     activity.on_thread = on_thread;
     activity.worker = worker;
     round.open.push_back(activity);
@@ -267,6 +236,7 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
   const auto close = [&](uint32_t tid, uint64_t start, uint32_t name, uint32_t category,
                          uint32_t domain, std::span<const uint64_t> payload, uint16_t depth,
                          uint8_t flags) -> Status {
+    if (!Plausible(start)) return {};
     auto thread = ThreadOf(store, tid);
     if (!thread.ok()) return thread.error();
     Event event;
@@ -296,8 +266,8 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
         Annotate(domain, category, name, payload, activity)) {
       activity.worker = (*thread)->worker;
       activity.on_thread = (flags & kEventStartEnd) == 0;
-      activity.begin_ns = event.start_ns;
-      activity.end_ns = event.end_ns();
+      activity.begin_ns = Recent(event.start_ns);
+      activity.end_ns = std::max(activity.begin_ns, event.end_ns());
       round.activities.push_back(activity);
     }
     return {};

@@ -1,0 +1,61 @@
+#include "collector/activity.h"
+
+#include <bit>
+
+namespace poolscope {
+namespace {
+
+uint64_t Field(std::span<const uint64_t> values, uint32_t field, uint64_t otherwise = kNoValue) {
+  return field < values.size() ? values[field] : otherwise;
+}
+
+uint64_t Bytes(std::span<const uint64_t> values, uint32_t field) {
+  const uint64_t value = Field(values, field, 0);
+  return value == kNoValue || value > (uint64_t{1} << 50) ? 0 : value;
+}
+
+}  // namespace
+
+bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out) {
+  switch (kind) {
+    case PayloadKind::kTransfer: {
+      const uint64_t stage = Field(values, kTransferStage, 0);
+      if (stage > static_cast<uint64_t>(Stage::kApply)) return false;
+      out.stage = static_cast<Stage>(stage);
+      out.source = Field(values, kTransferSource);
+      out.destination = Field(values, kTransferDestination);
+      out.sequence = Field(values, kTransferSequence);
+      out.version = Field(values, kTransferVersion);
+      out.applied_version = Field(values, kTransferAppliedVersion);
+      out.raw_bytes = Bytes(values, kTransferRawBytes);
+      out.wire_bytes = Bytes(values, kTransferWireBytes);
+      out.step = Field(values, kTransferStep);
+      out.micro_batch = Field(values, kTransferMicroBatch);
+      return true;
+    }
+    case PayloadKind::kWork:
+      out.step = Field(values, kWorkStep);
+      out.micro_batch = Field(values, kWorkMicroBatch);
+      out.version = Field(values, kWorkVersion);
+      return true;
+    case PayloadKind::kWait:
+      out.source = Field(values, kWaitSource);
+      out.sequence = Field(values, kWaitSequence);
+      return true;
+    case PayloadKind::kStep:
+      out.step = Field(values, kStepNumber);
+      out.version = Field(values, kStepVersion);
+      out.tokens = Bytes(values, kStepTokens);
+      out.micro_batches = Bytes(values, kStepMicroBatches);
+      out.value = std::bit_cast<double>(Field(values, kStepLoss, kNoValue));
+      return true;
+  }
+  return false;
+}
+
+std::string_view DepthCounterLink(std::string_view name) {
+  constexpr std::string_view kSuffix = ".depth";
+  return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : "";
+}
+
+}  // namespace poolscope

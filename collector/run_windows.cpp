@@ -1,0 +1,178 @@
+#include "collector/run_windows.h"
+
+#include <bit>
+#include <cmath>
+#include <map>
+
+namespace poolscope {
+namespace {
+
+// A cursor under the run's id: the time up to which its windows are closed.
+constexpr int64_t kClosedKey = 0;
+// Messages of this long before the last closed window may still end a wait.
+constexpr int64_t kLookBackNs = 60'000'000'000;
+
+}  // namespace
+
+Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
+  const auto cursors = store.Cursors(model_.run_id());
+  if (!cursors.ok()) return cursors.error();
+  if (cursors->empty()) return {};
+  const int64_t closed = cursors->front().read_position;
+  builder_.StartAt(closed);
+
+  std::map<int64_t, int> workers;  // by thread
+  const auto threads = store.Threads(model_.run_id());
+  if (!threads.ok()) return threads.error();
+  for (const ThreadRow& thread : *threads) {
+    if (!thread.pool.empty()) {
+      workers[thread.thread_id] = model_.FindWorker(thread.pool, thread.worker_index);
+    }
+  }
+  const auto id = [&](std::string_view text) {
+    const auto found = store.FindString(text);
+    return found.ok() ? *found : 0;
+  };
+  const auto text = [&](uint32_t string) {
+    const auto found = store.String(string);
+    return found.ok() ? *found : std::string();
+  };
+  const uint32_t domain = id(kPoolscopeDomain);
+  const std::pair<uint32_t, PayloadKind> schemas[] = {{id(kTransferSchema), PayloadKind::kTransfer},
+                                                      {id(kWorkSchema), PayloadKind::kWork},
+                                                      {id(kWaitSchema), PayloadKind::kWait},
+                                                      {id(kStepSchema), PayloadKind::kStep}};
+  std::vector<Activity> discards;
+  const auto take = [&](const TrackRow& track, const EventBatch& batch) {
+    const auto worker = workers.find(track.thread_id);
+    if (track.kind == static_cast<uint32_t>(EventKind::kCounter)) {
+      const std::string name = text(track.counter);
+      const std::string_view link = DepthCounterLink(name);
+      if (link.empty()) return true;
+      for (const Event& event : batch.events) {
+        const double value = (event.flags & kEventFloat) != 0
+                                 ? std::bit_cast<double>(event.value)
+                                 : static_cast<double>(static_cast<int64_t>(event.value));
+        builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value});
+      }
+      return true;
+    }
+    for (const Event& event : batch.events) {
+      Activity activity;
+      if (event.domain == domain && domain != 0) {
+        if (event.category < 1 || event.category > static_cast<uint32_t>(Category::kPhase)) {
+          continue;
+        }
+        activity.category = static_cast<Category>(event.category);
+        if (NamesLink(activity.category)) activity.link = model_.AddLink(text(event.name));
+      } else if (mapping.has_ranges()) {
+        const auto match = mapping.MatchRange(text(event.domain), "", text(event.name));
+        if (!match.has_value()) continue;
+        activity.category = match->category;
+        activity.stage = match->stage;
+        if (!match->link.empty()) activity.link = model_.AddLink(match->link);
+      } else {
+        continue;
+      }
+      bool valid = true;
+      for (const auto& [schema, kind] : schemas) {
+        const auto values = batch.Payload(event, schema);
+        if (schema == 0 || values.empty()) continue;
+        valid = TakeFields(kind, values, activity);
+        break;
+      }
+      if (!valid) continue;
+      activity.on_thread =
+          event.kind == EventKind::kRange && (event.flags & kEventStartEnd) == 0;
+      activity.worker = worker == workers.end() ? -1 : worker->second;
+      activity.begin_ns = event.start_ns;
+      activity.end_ns = event.end_ns();
+      if (activity.category == Category::kDiscard) {
+        discards.push_back(activity);
+      } else {
+        builder_.AddStored(activity);
+      }
+    }
+    return true;
+  };
+  if (auto read = store.ReadEvents(model_.run_id(), {closed - kLookBackNs, INT64_MAX}, take);
+      !read.ok()) {
+    return read;
+  }
+  for (const Activity& discard : discards) builder_.AddStored(discard);
+
+  const auto processes = store.Processes(model_.run_id());
+  if (!processes.ok()) return processes.error();
+  for (const ProcessRow& process : *processes) {
+    if (process.end_reason.empty()) continue;
+    for (int i = 0; i < static_cast<int>(model_.workers().size()); ++i) {
+      if (model_.workers()[static_cast<size_t>(i)].session_id == process.session_id) {
+        builder_.EndWorker(i, process.end_ns);
+      }
+    }
+  }
+  return {};
+}
+
+void RunWindows::Drop(const SessionDrain& session) {
+  builder_.SetOpen(session.head().session_id, {});
+  for (const int worker : session.workers()) builder_.EndWorker(worker, session.last_ns());
+}
+
+void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& round) {
+  round_.insert(round_.end(), round.activities.begin(), round.activities.end());
+  for (const DepthSample& sample : round.samples) builder_.Add(sample);
+  for (const SessionDrain::Round::Unknown& span : round.unknown) {
+    builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
+  }
+  builder_.SetOpen(session.head().session_id, round.open);
+  if (session.finished()) {
+    for (const int worker : session.workers()) builder_.EndWorker(worker, session.last_ns());
+  }
+}
+
+Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
+  for (const Activity& activity : round_) {
+    if (activity.category != Category::kDiscard) builder_.Add(activity);
+    if (activity.category != Category::kStep || activity.step == kNoValue) continue;
+    StepRow row{model_.run_id(), static_cast<int64_t>(activity.step), activity.begin_ns,
+                static_cast<int64_t>(activity.version == kNoValue ? 0 : activity.version),
+                static_cast<int64_t>(activity.tokens),
+                static_cast<int64_t>(activity.micro_batches)};
+    if (std::isfinite(activity.value)) row.loss = activity.value;
+    steps_.push_back(row);
+  }
+  for (const Activity& activity : round_) {
+    if (activity.category == Category::kDiscard) builder_.Add(activity);
+  }
+  activities_ = std::exchange(round_, {});
+  saved_steps_ = std::exchange(steps_, {});
+  for (const StepRow& row : saved_steps_) {
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  closed_ = builder_.Close(last ? now_ns : now_ns - kWatermarkNs, last);
+  for (const WindowRows& rows : closed_) {
+    if (auto put = PutRows(store, rows); !put.ok()) return put;
+  }
+  if (closed_.empty()) return {};
+  return store.Put(CursorRow{model_.run_id(), kClosedKey, 0, builder_.closed_ns()});
+}
+
+Status RunWindows::PutRows(Store& store, const WindowRows& rows) const {
+  for (const auto& row : rows.workers) {
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  for (const auto& row : rows.worker_links) {
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  for (const auto& row : rows.pools) {
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  for (const auto& row : rows.links) {
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  if (rows.version.has_value()) return store.Put(*rows.version);
+  return {};
+}
+
+}  // namespace poolscope

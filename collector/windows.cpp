@@ -1,0 +1,472 @@
+#include "collector/windows.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+namespace poolscope {
+namespace {
+
+// How long messages and unattributed waits are remembered.
+constexpr int64_t kMemoryNs = 120'000'000'000;
+constexpr size_t kMaxPending = 100'000;
+
+template <typename T, typename Gone>
+void EraseIf(std::vector<T>& items, Gone gone) {
+  items.erase(std::remove_if(items.begin(), items.end(), gone), items.end());
+}
+
+// Length of the union of spans within [begin, end).
+int64_t UnionNs(std::vector<std::pair<int64_t, int64_t>>& spans, int64_t begin, int64_t end) {
+  std::sort(spans.begin(), spans.end());
+  int64_t covered = 0;
+  int64_t upto = begin;
+  for (const auto& [from, to] : spans) {
+    const int64_t a = std::max(from, upto);
+    const int64_t b = std::min(to, end);
+    if (b <= a) continue;
+    covered += b - a;
+    upto = b;
+  }
+  return covered;
+}
+
+WorkerLinkWindowRow* FindRow(std::vector<WorkerLinkWindowRow>& rows, const std::string& pool,
+                             int64_t index, const std::string& link) {
+  for (WorkerLinkWindowRow& row : rows) {
+    if (row.worker_index == index && row.pool == pool && row.link == link) return &row;
+  }
+  return nullptr;
+}
+
+void AddParts(const WaitParts& parts, WorkerLinkWindowRow& row) {
+  row.upstream_busy_ns += parts.upstream_busy_ns;
+  row.queued_ns += parts.queued_ns;
+  row.encode_ns += parts.encode_ns;
+  row.wire_ns += parts.wire_ns;
+  row.decode_ns += parts.decode_ns;
+  row.unattributed_ns += parts.unattributed_ns;
+}
+
+// The begin of a range may move by some ns between two looks: the clock's timeline is refined.
+constexpr int64_t kSameNs = 2000;
+
+bool SameWait(const Activity& activity, int link, int64_t begin_ns) {
+  return activity.category == Category::kWaitLink && activity.link == link &&
+         std::abs(activity.begin_ns - begin_ns) <= kSameNs;
+}
+
+}  // namespace
+
+WindowBuilder::Worker& WindowBuilder::At(int worker) {
+  if (static_cast<size_t>(worker) >= workers_.size()) {
+    workers_.resize(static_cast<size_t>(worker) + 1);
+  }
+  return workers_[static_cast<size_t>(worker)];
+}
+
+int64_t WindowBuilder::BucketOf(int64_t ns) const {
+  return std::max(ns / window_ns_ * window_ns_, closed_ns_ / window_ns_ * window_ns_);
+}
+
+void WindowBuilder::Add(const Activity& activity) {
+  first_ns_ = std::min(first_ns_, activity.begin_ns);
+  if (activity.category == Category::kStep) {
+    if (activity.version != kNoValue) {
+      versions_.emplace_back(activity.begin_ns, static_cast<int64_t>(activity.version));
+    }
+    return;
+  }
+  if (activity.category == Category::kDiscard) {
+    if (activity.link < 0) return;
+    ++link_sums_[BucketOf(activity.begin_ns)][activity.link].discarded;
+    const RunModel::Link& link = model_.links()[static_cast<size_t>(activity.link)];
+    const int sender = model_.FindWorker(link.from_pool, static_cast<int64_t>(activity.source));
+    if (sender < 0 || activity.micro_batch == kNoValue) return;
+    Worker& worker = At(sender);
+    for (size_t i = 0; i < worker.activities.size(); ++i) {
+      const Activity& work = worker.activities[i];
+      if (work.category == Category::kWork && work.step == activity.step &&
+          work.micro_batch == activity.micro_batch && work.end_ns <= activity.begin_ns &&
+          (work.version == activity.version || work.version == kNoValue ||
+           activity.version == kNoValue)) {
+        worker.discarded[i] = true;
+      }
+    }
+    return;
+  }
+  if (activity.category == Category::kTransfer && activity.link >= 0) {
+    messages_.Add(activity);
+    LinkSums& sums = link_sums_[BucketOf(activity.end_ns)][activity.link];
+    sums.stage_ns[static_cast<size_t>(activity.stage)] += activity.end_ns - activity.begin_ns;
+    if (activity.stage == Stage::kWire) {
+      ++sums.transfers;
+      sums.raw_bytes += static_cast<int64_t>(activity.raw_bytes);
+      sums.wire_bytes += static_cast<int64_t>(activity.wire_bytes);
+      const RunModel::Link& link = model_.links()[static_cast<size_t>(activity.link)];
+      const int sender = model_.FindWorker(link.from_pool, static_cast<int64_t>(activity.source));
+      if (sender >= 0) {
+        At(sender).traffic.push_back({activity.link, activity.begin_ns, activity.end_ns});
+      }
+    } else if (activity.stage == Stage::kApply && activity.version != kNoValue &&
+               activity.applied_version != kNoValue) {
+      VersionSums& versions = version_sums_[BucketOf(activity.end_ns)];
+      const int64_t lag = static_cast<int64_t>(activity.applied_version - activity.version);
+      ++versions.applied;
+      versions.lag_sum += std::max<int64_t>(lag, 0);
+      versions.lag_max = std::max(versions.lag_max, lag);
+    } else if ((activity.stage == Stage::kEncode || activity.stage == Stage::kDecode) &&
+               activity.on_thread && activity.worker >= 0) {
+      At(activity.worker).traffic.push_back({activity.link, activity.begin_ns, activity.end_ns});
+    }
+  }
+  if (!activity.on_thread || activity.worker < 0) return;
+  Worker& worker = At(activity.worker);
+  worker.first_ns = std::min(worker.first_ns, activity.begin_ns);
+  if (activity.end_ns > worker.end_ns) worker.end_ns = INT64_MAX;
+  worker.activities.push_back(activity);
+  worker.discarded.push_back(false);
+}
+
+void WindowBuilder::Add(const DepthSample& sample) {
+  first_ns_ = std::min(first_ns_, sample.at_ns);
+  if (sample.link >= 0) depths_[sample.link].push_back(sample);
+}
+
+void WindowBuilder::AddStored(const Activity& activity) {
+  if (activity.end_ns >= closed_ns_) return Add(activity);
+  first_ns_ = std::min(first_ns_, activity.begin_ns);
+  if (activity.category == Category::kTransfer) messages_.Add(activity);
+  if (activity.category == Category::kStep && activity.version != kNoValue) {
+    newest_version_ = std::max(newest_version_, static_cast<int64_t>(activity.version));
+  }
+  if (!activity.on_thread || activity.worker < 0) return;
+  Worker& worker = At(activity.worker);
+  worker.first_ns = std::min(worker.first_ns, activity.begin_ns);
+}
+
+void WindowBuilder::AddUnknown(std::span<const int> workers, int64_t begin_ns, int64_t end_ns) {
+  for (const int worker : workers) {
+    At(worker).unknown.push_back({begin_ns, end_ns, State::kUnknown});
+  }
+}
+
+void WindowBuilder::SetOpen(const std::string& source, std::vector<Activity> open) {
+  for (const Activity& activity : open) {
+    first_ns_ = std::min(first_ns_, activity.begin_ns);
+    if (!activity.on_thread || activity.worker < 0) continue;
+    Worker& worker = At(activity.worker);
+    worker.first_ns = std::min(worker.first_ns, activity.begin_ns);
+  }
+  if (open.empty()) {
+    open_.erase(source);
+  } else {
+    open_[source] = std::move(open);
+  }
+}
+
+void WindowBuilder::EndWorker(int worker, int64_t ns) { At(worker).end_ns = ns; }
+
+StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, bool open) const {
+  StateInterval interval{activity.begin_ns, activity.end_ns, State::kIdle, activity.link};
+  switch (activity.category) {
+    case Category::kWork:
+      interval.state = discarded ? State::kBusyDiscarded : State::kBusy;
+      break;
+    case Category::kTransfer: {
+      // A range that is still open does not tell its stage yet: what a sender does for a link is
+      // to get its output out, what a receiver does is mostly to use what came.
+      const bool sends =
+          activity.link >= 0 && activity.worker >= 0 &&
+          model_.links()[static_cast<size_t>(activity.link)].from_pool ==
+              model_.workers()[static_cast<size_t>(activity.worker)].pool;
+      const bool stage_known = !open || activity.source != kNoValue;
+      if (stage_known && activity.stage == Stage::kApply) {
+        interval.state = State::kBusy;
+      } else if (sends) {
+        interval.state = State::kBlockedLink;
+      } else {
+        interval.state = stage_known ? State::kWaitLink : State::kBusy;
+      }
+      break;
+    }
+    case Category::kWaitLink: interval.state = State::kWaitLink; break;
+    case Category::kBlockedLink: interval.state = State::kBlockedLink; break;
+    case Category::kWaitCredit: interval.state = State::kWaitCredit; break;
+    case Category::kWaitPeer: interval.state = State::kWaitPeer; break;
+    case Category::kInput: interval.state = State::kInput; break;
+    case Category::kOtherWork: interval.state = State::kOtherWork; break;
+    default: break;
+  }
+  return interval;
+}
+
+std::vector<WindowRows> WindowBuilder::Close(int64_t until_ns, bool last) {
+  std::vector<WindowRows> out;
+  if (first_ns_ == INT64_MAX) return out;
+  // The first time, and after a gap in which nothing was seen at all.
+  if (closed_ns_ == 0) closed_ns_ = first_ns_ / window_ns_ * window_ns_;
+  while (true) {
+    int64_t end = closed_ns_ / window_ns_ * window_ns_ + window_ns_;
+    if (end > until_ns) {
+      if (!last || until_ns <= closed_ns_) break;
+      end = until_ns;
+    }
+    CloseOne(closed_ns_, end, out);
+    closed_ns_ = end;
+  }
+  SettlePending(out);
+  Prune();
+  return out;
+}
+
+void WindowBuilder::CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>& out) {
+  WindowRows rows;
+  rows.start_ns = begin;
+  rows.window_ns = end - begin;
+  std::map<int, std::vector<Activity>> open_of;  // by worker
+  for (const auto& [source, activities] : open_) {
+    for (const Activity& activity : activities) {
+      if (activity.on_thread && activity.worker >= 0) open_of[activity.worker].push_back(activity);
+    }
+  }
+  for (int id = 0; id < static_cast<int>(workers_.size()); ++id) {
+    const Worker& worker = workers_[static_cast<size_t>(id)];
+    if (worker.first_ns >= end || worker.end_ns <= begin) continue;
+    CloseWorker(id, begin, end, open_of[id], rows);
+  }
+  for (const auto& [name, pool] : model_.pools()) {
+    PoolWindowRow row{model_.run_id(), name, begin, end - begin};
+    double busy = 0;
+    for (const WorkerWindowRow& worker : rows.workers) {
+      if (worker.pool != name) continue;
+      ++row.workers;
+      busy += static_cast<double>(worker.state_ns[static_cast<size_t>(State::kBusy)] +
+                                  worker.state_ns[static_cast<size_t>(State::kBusyDiscarded)]);
+    }
+    if (row.workers == 0) continue;
+    row.busy_ratio = busy / static_cast<double>(row.workers) / static_cast<double>(row.window_ns);
+    rows.pools.push_back(row);
+  }
+  CloseLinks(begin, end, rows);
+  FillShares(rows);
+
+  const int64_t bucket = begin / window_ns_ * window_ns_;
+  const auto newer = [&](const auto& entry) { return entry.first < end; };
+  for (const auto& entry : versions_) {
+    if (newer(entry)) newest_version_ = std::max(newest_version_, entry.second);
+  }
+  EraseIf(versions_, newer);
+  const auto sums = version_sums_.find(bucket);
+  if (newest_version_ >= 0 || sums != version_sums_.end()) {
+    VersionWindowRow row{model_.run_id(), begin, end - begin, std::max<int64_t>(newest_version_, 0)};
+    if (sums != version_sums_.end()) {
+      row.applied = sums->second.applied;
+      row.lag_sum = sums->second.lag_sum;
+      row.lag_max = sums->second.lag_max;
+      version_sums_.erase(sums);
+    }
+    rows.version = row;
+  }
+  if (rows.workers.empty() && rows.links.empty() && !rows.version.has_value()) return;
+  if (!pending_.empty() && pending_.back().window_ns == begin) recent_[begin] = rows;
+  out.push_back(std::move(rows));
+}
+
+void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
+                                const std::vector<Activity>& open, WindowRows& rows) {
+  Worker& worker = workers_[static_cast<size_t>(id)];
+  const RunModel::Worker& named = model_.workers()[static_cast<size_t>(id)];
+  std::vector<StateInterval> intervals = worker.unknown;
+  for (StateInterval& interval : intervals) interval.tag = StatePiece::kNoTag;
+  const auto add = [&](const Activity& activity, bool discarded, bool is_open, size_t tag) {
+    if (activity.begin_ns >= end || activity.end_ns <= begin) return;
+    StateInterval interval = StateOf(activity, discarded, is_open);
+    interval.tag = tag;
+    intervals.push_back(interval);
+  };
+  for (size_t i = 0; i < worker.activities.size(); ++i) {
+    add(worker.activities[i], worker.discarded[i], false, i);
+  }
+  for (size_t i = 0; i < open.size(); ++i) {
+    Activity activity = open[i];
+    activity.end_ns = std::max(activity.end_ns, end);  // open means open up to now
+    add(activity, false, true, worker.activities.size() + i);
+  }
+  WorkerWindowRow row{model_.run_id(), named.pool, named.index, begin, end - begin};
+  std::map<int, WorkerLinkWindowRow> links;
+  const auto link_row = [&](int link) -> WorkerLinkWindowRow& {
+    const auto [found, fresh] = links.try_emplace(link);
+    if (fresh) {
+      found->second = {model_.run_id(), named.pool, named.index,
+                       model_.links()[static_cast<size_t>(link)].name, begin, end - begin};
+    }
+    return found->second;
+  };
+  for (const StatePiece& piece : SplitStates(intervals, begin, end)) {
+    row.state_ns[static_cast<size_t>(piece.state)] += piece.duration_ns();
+    if (piece.link < 0) continue;
+    if (piece.state == State::kBlockedLink) link_row(piece.link).blocked_ns += piece.duration_ns();
+    if (piece.state != State::kWaitLink) continue;
+    WorkerLinkWindowRow& on_link = link_row(piece.link);
+    on_link.wait_ns += piece.duration_ns();
+    const bool is_open = piece.tag >= worker.activities.size();
+    const Activity& wait =
+        is_open ? open[piece.tag - worker.activities.size()] : worker.activities[piece.tag];
+    if (wait.category == Category::kTransfer) {  // its own decoding
+      on_link.decode_ns += piece.duration_ns();
+      continue;
+    }
+    const MessageLife* life =
+        is_open ? nullptr : messages_.Find(wait.link, wait.source, wait.sequence);
+    if (life != nullptr) {
+      AddParts(life->Split(piece.begin_ns, piece.end_ns), on_link);
+      continue;
+    }
+    on_link.unattributed_ns += piece.duration_ns();
+    if (is_open && pending_.size() < kMaxPending) {
+      pending_.push_back({begin, id, piece.link, wait.begin_ns, piece.begin_ns, piece.end_ns});
+    }
+  }
+  std::map<int, std::vector<std::pair<int64_t, int64_t>>> traffic;
+  for (const TrafficSpan& span : worker.traffic) {
+    if (span.begin_ns < end && span.end_ns > begin) {
+      traffic[span.link].emplace_back(span.begin_ns, span.end_ns);
+    }
+  }
+  for (const auto& [source, activities] : open_) {  // on the wire now
+    for (const Activity& activity : activities) {
+      if (activity.category != Category::kTransfer || activity.stage != Stage::kWire ||
+          activity.link < 0 || activity.source == kNoValue || activity.begin_ns >= end) {
+        continue;
+      }
+      const auto& link = model_.links()[static_cast<size_t>(activity.link)];
+      if (link.from_pool == named.pool && static_cast<int64_t>(activity.source) == named.index) {
+        traffic[activity.link].emplace_back(activity.begin_ns, end);
+      }
+    }
+  }
+  for (auto& [link, spans] : traffic) {
+    link_row(link).traffic_ns = UnionNs(spans, begin, end);
+  }
+  rows.workers.push_back(row);
+  for (auto& [link, on_link] : links) rows.worker_links.push_back(std::move(on_link));
+}
+
+void WindowBuilder::CloseLinks(int64_t begin, int64_t end, WindowRows& rows) {
+  const int64_t bucket = begin / window_ns_ * window_ns_;
+  const auto sums = link_sums_.find(bucket);
+  for (int id = 0; id < static_cast<int>(model_.links().size()); ++id) {
+    const RunModel::Link& link = model_.links()[static_cast<size_t>(id)];
+    LinkWindowRow row{model_.run_id(), link.name, begin, end - begin};
+    row.capacity = link.capacity;
+    if (sums != link_sums_.end()) {
+      const LinkSums& sum = sums->second[id];
+      row.transfers = sum.transfers;
+      row.raw_bytes = sum.raw_bytes;
+      row.wire_bytes = sum.wire_bytes;
+      row.discarded = sum.discarded;
+      row.stage_ns = sum.stage_ns;
+    }
+    std::vector<DepthSample>& samples = depths_[id];
+    std::stable_sort(samples.begin(), samples.end(),
+                     [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
+    double depth = depth_now_[id];
+    double sum = 0;
+    int64_t at = begin;
+    row.depth_max = depth;
+    for (const DepthSample& sample : samples) {
+      if (sample.at_ns >= end) break;
+      if (sample.at_ns > at) {
+        sum += depth * static_cast<double>(sample.at_ns - at);
+        at = sample.at_ns;
+      }
+      depth = sample.depth;
+      row.depth_max = sample.at_ns < begin ? depth : std::max(row.depth_max, depth);
+    }
+    sum += depth * static_cast<double>(end - at);
+    row.depth_mean = sum / static_cast<double>(end - begin);
+    depth_now_[id] = depth;
+    EraseIf(samples, [&](const DepthSample& sample) { return sample.at_ns < end; });
+    rows.links.push_back(row);
+  }
+  if (sums != link_sums_.end()) link_sums_.erase(sums);
+}
+
+void WindowBuilder::FillShares(WindowRows& rows) const {
+  const auto window = static_cast<double>(rows.window_ns);
+  for (LinkWindowRow& row : rows.links) {
+    const auto known = std::find_if(model_.links().begin(), model_.links().end(),
+                                    [&](const auto& link) { return link.name == row.link; });
+    double senders = 0;
+    double ends = 0;
+    for (const WorkerWindowRow& worker : rows.workers) {
+      senders += worker.pool == known->from_pool;
+      ends += worker.pool == known->from_pool || worker.pool == known->to_pool;
+    }
+    double traffic = 0;
+    double exposed = 0;
+    for (const WorkerLinkWindowRow& worker : rows.worker_links) {
+      if (worker.link != row.link) continue;
+      if (worker.pool == known->from_pool) traffic += static_cast<double>(worker.traffic_ns);
+      exposed += static_cast<double>(worker.queued_ns + worker.encode_ns + worker.wire_ns +
+                                     worker.decode_ns);
+    }
+    row.traffic_share = senders > 0 ? traffic / senders / window : 0;
+    row.exposed_share = ends > 0 ? exposed / ends / window : 0;
+  }
+}
+
+void WindowBuilder::SettlePending(std::vector<WindowRows>& out) {
+  std::set<int64_t> changed;
+  EraseIf(pending_, [&](const Pending& piece) {
+    const Worker& worker = workers_[static_cast<size_t>(piece.worker)];
+    const auto wait = std::find_if(
+        worker.activities.begin(), worker.activities.end(),
+        [&](const Activity& a) { return SameWait(a, piece.link, piece.wait_begin_ns); });
+    if (wait == worker.activities.end()) return piece.end_ns < closed_ns_ - kMemoryNs;
+    const MessageLife* life = messages_.Find(wait->link, wait->source, wait->sequence);
+    const auto window = recent_.find(piece.window_ns);
+    if (life == nullptr || window == recent_.end()) return true;
+    const RunModel::Worker& named = model_.workers()[static_cast<size_t>(piece.worker)];
+    const std::string& link = model_.links()[static_cast<size_t>(piece.link)].name;
+    if (auto* row = FindRow(window->second.worker_links, named.pool, named.index, link)) {
+      row->unattributed_ns -= piece.end_ns - piece.begin_ns;
+      AddParts(life->Split(piece.begin_ns, piece.end_ns), *row);
+      changed.insert(piece.window_ns);
+    }
+    return true;
+  });
+  for (const int64_t start : changed) {
+    WindowRows& rows = recent_[start];
+    FillShares(rows);
+    const auto same = std::find_if(out.begin(), out.end(),
+                                   [&](const WindowRows& w) { return w.start_ns == start; });
+    if (same != out.end()) {
+      *same = rows;
+    } else {
+      out.push_back(rows);
+    }
+  }
+}
+
+void WindowBuilder::Prune() {
+  for (Worker& worker : workers_) {
+    size_t kept = 0;
+    for (size_t i = 0; i < worker.activities.size(); ++i) {
+      if (worker.activities[i].end_ns <= closed_ns_) continue;
+      worker.activities[kept] = worker.activities[i];
+      worker.discarded[kept] = worker.discarded[i];
+      ++kept;
+    }
+    worker.activities.resize(kept);
+    worker.discarded.resize(kept);
+    EraseIf(worker.traffic, [&](const TrafficSpan& s) { return s.end_ns <= closed_ns_; });
+    EraseIf(worker.unknown, [&](const StateInterval& s) { return s.end_ns <= closed_ns_; });
+  }
+  messages_.Prune(closed_ns_ - kMemoryNs);
+  const int64_t needed = pending_.empty() ? closed_ns_ : pending_.front().window_ns;
+  recent_.erase(recent_.begin(), recent_.lower_bound(needed));
+}
+
+}  // namespace poolscope
