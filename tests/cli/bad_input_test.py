@@ -96,9 +96,9 @@ class BadInput(EndToEnd):
         self.expect([POOLSCOPE, "report", self.real_store(), "--run", "feed"], 1, "feed")
 
     def test_unknown_flags_and_words(self):
-        for command in (["frob"], ["--frob"], ["report", "--frob", "x"], ["collect", "--frob"],
-                        ["run", "--frob", "--", "true"], ["view", "--frob", "x"],
-                        ["sql", "--frob", "x", "y"]):
+        for command in (["frob"], ["--frob"], ["report", "--frob", "x"], ["view", "--frob", "x"],
+                        ["collect", "--store", "x", "--frob"], ["sql", "--frob", "x", "y"],
+                        ["run", "--frob", "--", "true"]):
             self.expect([POOLSCOPE, *command], 2, "frob")
         self.expect([POOLSCOPE, "report"], 2)
         self.expect([POOLSCOPE, "run"], 2)
