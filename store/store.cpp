@@ -12,6 +12,8 @@
 namespace poolscope {
 namespace {
 
+constexpr uintmax_t kSmallestPage = 512;
+
 std::filesystem::path WalOf(const std::filesystem::path& path) { return path.string() + "-wal"; }
 
 // What can be told without opening the file: opening and closing it ourselves would release the
@@ -23,21 +25,24 @@ Status CheckPath(const std::filesystem::path& path, Store::Mode mode) {
     return Error{fmt::format("store {} is a folder; name a file", path.string())};
   }
   const bool exists = std::filesystem::exists(status);
-  if (mode == Store::Mode::kRead) {
-    if (!exists) {
-      if (error && error != std::errc::no_such_file_or_directory) {
-        return Error{fmt::format("cannot open store {}: {}", path.string(), error.message())};
-      }
-      return Error{fmt::format("no store {}; `poolscope run --store {} -- CMD` makes one",
-                               path.string(), path.string())};
-    }
-    if (std::filesystem::is_regular_file(status) && std::filesystem::file_size(path, error) == 0 &&
-        !error && !std::filesystem::exists(WalOf(path), error)) {
-      return Error{fmt::format("{} is empty, not a Poolscope store", path.string())};
-    }
+  if (!exists && mode == Store::Mode::kWrite) return {};
+  if (!exists && error && error != std::errc::no_such_file_or_directory) {
+    return Error{fmt::format("cannot open store {}: {}", path.string(), error.message())};
   }
-  if (exists && !std::filesystem::is_regular_file(status)) {
+  if (!exists) {
+    return Error{fmt::format("no store {}; `poolscope run --store {} -- CMD` makes one",
+                             path.string(), path.string())};
+  }
+  if (!std::filesystem::is_regular_file(status)) {
     return Error{fmt::format("store {} is not a regular file", path.string())};
+  }
+  const auto size = std::filesystem::file_size(path, error);
+  if (size == 0 && mode == Store::Mode::kRead && !std::filesystem::exists(WalOf(path), error)) {
+    return Error{fmt::format("{} is empty, not a Poolscope store", path.string())};
+  }
+  // SQLite takes a file that is smaller than its smallest page for an empty one and overwrites it.
+  if (size > 0 && size < kSmallestPage) {
+    return Error{fmt::format("{} is not a Poolscope store", path.string())};
   }
   return {};
 }
