@@ -15,12 +15,20 @@ struct Option {
   std::string why_not;
 };
 
+// The two best changes of different kinds, made together.
+struct Together {
+  std::map<std::string, std::string> set;
+  std::string change;
+  double step_seconds = 0, low = 0, high = 0;
+};
+
 struct Advice {
   std::optional<double> replay_error;  // of step time, on steps that were not calibrated on
   std::string replay_note;             // why nothing is predicted, "" where something is
   Option pool_ratio;
   std::map<std::string, Option> compression;   // by link
   std::map<std::string, Option> buffer_depth;  // by link
+  std::optional<Together> together;            // where it gains more than each of the two alone
 };
 
 }  // namespace poolscope

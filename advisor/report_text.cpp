@@ -146,7 +146,7 @@ void Findings(const Report& report, Out out) {
     if (finding.recommendation) {
       Change(report, *finding.recommendation, out);
     } else {
-      fmt::format_to(out, "   no change {}\n", Plain(finding.abstained));
+      fmt::format_to(out, "   advice    none: {}\n", Plain(finding.abstained));
     }
   }
 }

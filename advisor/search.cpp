@@ -89,6 +89,33 @@ Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string&
   return option;
 }
 
+// The best two recommendations made at once.
+std::optional<Together> TryTogether(const Predictor& predictor, const Advice& advice) {
+  std::vector<const Recommendation*> best;
+  const auto add = [&best](const Option& option) {
+    if (option.recommendation) best.push_back(&*option.recommendation);
+  };
+  add(advice.pool_ratio);
+  for (const auto* options : {&advice.compression, &advice.buffer_depth}) {
+    for (const auto& [link, option] : *options) add(option);
+  }
+  if (best.size() < 2) return std::nullopt;
+  std::sort(best.begin(), best.end(), [](const Recommendation* a, const Recommendation* b) {
+    return a->predicted_speedup > b->predicted_speedup;
+  });
+  Together together;
+  together.set = best[0]->set;
+  together.set.insert(best[1]->set.begin(), best[1]->set.end());
+  const Result<Prediction> prediction = predictor.Predict(together.set);
+  if (!prediction || !prediction->possible) return std::nullopt;
+  if (prediction->speedup < best[0]->predicted_speedup * (1 + kLeastGain)) return std::nullopt;
+  together.change = DescribeChanges(predictor.model(), together.set);
+  together.step_seconds = prediction->step_seconds;
+  together.low = prediction->low;
+  together.high = prediction->high;
+  return together;
+}
+
 }  // namespace
 
 Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan& span,
@@ -177,6 +204,7 @@ Advice Search(const WhatIf& what_if, bool quick) {
     advice.compression[link->name] = Try(what_if, predictor, "compression", std::move(codecs));
     advice.buffer_depth[link->name] = Try(what_if, predictor, "buffer_depth", Depths(*link));
   }
+  advice.together = TryTogether(predictor, advice);
   return advice;
 }
 

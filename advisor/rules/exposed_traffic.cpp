@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "advisor/rules/rule.h"
 
 namespace poolscope {
@@ -7,6 +9,8 @@ namespace {
 
 constexpr double kTrafficShare = 0.15;
 constexpr double kExposedShare = 0.10;
+// Of the receivers' time alone: a small pool that waits counts little in the exposed share.
+constexpr double kReceiversShare = 0.25;
 
 }  // namespace
 
@@ -17,7 +21,11 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input) {
     const LinkRow& ends = input.run.links[i];
     if (link.end_ns <= link.begin_ns) continue;
     if (input.span.lossy) return {Abstain("exposed_traffic", input)};
-    if (link.traffic_share <= kTrafficShare && link.exposed_share <= kExposedShare) continue;
+    const double of_link = std::max(0.0, link.wait_share - link.upstream_busy_share);
+    if (link.traffic_share <= kTrafficShare && link.exposed_share <= kExposedShare &&
+        of_link <= kReceiversShare) {
+      continue;
+    }
 
     Finding finding;
     finding.rule = "exposed_traffic";
@@ -35,7 +43,6 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input) {
                      {"queued_seconds", link.stage_seconds[0]},
                      {"wire_seconds", link.stage_seconds[2]}}});
     if (link.wait_share > 0.01) {
-      const double of_link = std::max(0.0, link.wait_share - link.upstream_busy_share);
       finding.evidence.push_back(
           {.text = fmt::format("{} waited for {} {} of its time: {} because of the link, {} while "
                                "{} was still computing",

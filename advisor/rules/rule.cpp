@@ -87,6 +87,17 @@ std::vector<Finding> RunRules(const RuleInput& input) {
         return finding.recommendation && finding.recommendation->klass != "changes training";
       });
   if (first_kept != findings.end()) std::rotate(findings.begin(), first_kept, first_kept + 1);
+  if (input.advice.together && !findings.empty() && findings[0].recommendation) {
+    const Together& together = *input.advice.together;
+    findings[0].evidence.push_back(
+        {.text = fmt::format(
+             "made together, {} should bring the step to {:.1f} ms [{:.1f} .. {:.1f}]",
+             together.change, together.step_seconds * 1e3, together.low * 1e3, together.high * 1e3),
+         .subject = findings[0].subject,
+         .begin_ns = input.span.begin_ns,
+         .end_ns = input.span.end_ns,
+         .numbers = {{"together_step_seconds", together.step_seconds}}});
+  }
   return findings;
 }
 

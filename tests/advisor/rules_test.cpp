@@ -92,6 +92,9 @@ TEST_P(Rules, FixtureGetsItsFindings) {
   if (expected.contains("findings")) {
     EXPECT_EQ(report.findings.size(), expected["findings"].get<size_t>());
   }
+  if (expected.value("together", false)) {
+    EXPECT_TRUE(report.findings[0].evidence.back().numbers.contains("together_step_seconds"));
+  }
   int recommendations = 0;
   for (const Finding& finding : report.findings) {
     EXPECT_NE(finding.abstained.find(expected.value("abstained", "")), std::string::npos)
