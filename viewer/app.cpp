@@ -26,7 +26,7 @@ int64_t ColumnNs(const TimeAxis& axis, float scale) {
 ImGuiWindowFlags SideFlags() {
   return ImGuiWindowFlags_NoTitleBar | ImGuiWindowFlags_NoResize | ImGuiWindowFlags_NoMove |
          ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings |
-         ImGuiWindowFlags_NoBringToFrontOnFocus;
+         ImGuiWindowFlags_NoBringToFrontOnFocus | ImGuiWindowFlags_NoBackground;
 }
 
 void PlaceNext(const PanelRect& rect) {
@@ -208,7 +208,7 @@ void App::AskModel(const ViewAnswer& answer) {
   model_.Ask(request);
 }
 
-void App::Frame(const std::deque<InputEvent>& events, const Gui& gui, int width, int height) {
+void App::Frame(const std::deque<InputEvent>& events, Gui& gui, int width, int height) {
   ++frames_;
   if (restless_ > 0) --restless_;
   context_.gui = &gui;
@@ -232,13 +232,15 @@ void App::Frame(const std::deque<InputEvent>& events, const Gui& gui, int width,
   TakeAnswers(*context_.answer);
 
   context_.overlays.clear();
+  gui.Fill(timeline.width, top, side, main_height, colour::kPanel);
+  gui.Fill(0, top, timeline.width, std::floor(40 * scale), colour::kPanel);
   DrawVerdict(context_, view_, {0, 0, w, top});
   DrawTimeline(context_, view_, timeline);
   const float upper = std::floor(main_height * 0.52f);
   PlaceNext({timeline.width, top, side, upper});
   if (ImGui::Begin("side", nullptr, SideFlags())) {
     Tabs(context_, view_);
-    if (ImGui::BeginChild("panel")) {
+    if (ImGui::BeginChild("panel", ImVec2(0, 0), false, ImGuiWindowFlags_NoBackground)) {
       if (view_.panel == Panel::kOverview) DrawOverview(context_, view_);
       if (view_.panel == Panel::kDetails) DrawDetails(context_, view_);
       if (view_.panel == Panel::kStatistics) DrawStatistics(context_, view_);

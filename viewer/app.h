@@ -26,7 +26,7 @@ class App {
   App(ViewModel& model, AppOptions options);
 
   // Between Gui::Begin and Gui::End.
-  void Frame(const std::deque<InputEvent>& events, const Gui& gui, int width, int height);
+  void Frame(const std::deque<InputEvent>& events, Gui& gui, int width, int height);
 
   // All that the view needs has been read and drawn.
   bool settled() const { return settled_; }

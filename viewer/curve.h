@@ -53,4 +53,22 @@ class CurveMaker {
   std::vector<Sample> samples_;
 };
 
+// Samples that follow one another (as window rows do) reduced to at most one a column: the lowest
+// low and the highest high of each.
+inline std::vector<Sample> Reduce(const std::vector<Sample>& samples, int64_t column_ns) {
+  std::vector<Sample> out;
+  for (const Sample& sample : samples) {
+    if (!out.empty() && out.back().end_ns >= sample.begin_ns &&
+        sample.end_ns - out.back().begin_ns <= column_ns) {
+      Sample& last = out.back();
+      last.end_ns = sample.end_ns;
+      last.low = std::min(last.low, sample.low);
+      last.high = std::max(last.high, sample.high);
+    } else {
+      out.push_back(sample);
+    }
+  }
+  return out;
+}
+
 }  // namespace poolscope

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "viewer/opaque_pass.h"
 #include "viewer/palette.h"
 
 namespace poolscope {
@@ -62,6 +63,7 @@ Result<std::unique_ptr<Gui>> Gui::Make(float scale) {
 }
 
 Gui::~Gui() {
+  opaque_pass::Forget();
   if (ImGui::GetIO().BackendRendererUserData != nullptr) ImGui_ImplOpenGL3_Shutdown();
   ImGui::DestroyContext();
 }
@@ -154,12 +156,28 @@ void Gui::Begin(const std::deque<InputEvent>& events, int width, int height, dou
   ImGui::NewFrame();
 }
 
+void Gui::Fill(float x, float y, float width, float height, ImU32 colour) {
+  backgrounds_.push_back({x, y, width, height, colour});
+}
+
 void Gui::End(int width, int height) {
   ImGui::Render();
   glViewport(0, 0, width, height);
-  const ImVec4 background = Vec(colour::kBackground);
-  glClearColor(background.x, background.y, background.z, 1);
-  glClear(GL_COLOR_BUFFER_BIT);
+  const auto clear = [](Colour colour) {
+    const ImVec4 value = Vec(colour);
+    glClearColor(value.x, value.y, value.z, 1);
+    glClear(GL_COLOR_BUFFER_BIT);
+  };
+  glDisable(GL_SCISSOR_TEST);
+  clear(colour::kBackground);
+  glEnable(GL_SCISSOR_TEST);
+  for (const Background& area : backgrounds_) {
+    glScissor(static_cast<int>(area.x), height - static_cast<int>(area.y + area.height),
+              static_cast<int>(area.width), static_cast<int>(area.height));
+    clear(area.colour);
+  }
+  glDisable(GL_SCISSOR_TEST);
+  backgrounds_.clear();
   ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
 }
 

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <vector>
 
 #include "trace/result.h"
 #include "viewer/input.h"
@@ -29,6 +30,8 @@ class Gui {
 
   // Takes the events into ImGui's state and opens a frame.
   void Begin(const std::deque<InputEvent>& events, int width, int height, double delta_seconds);
+  // A plain background, drawn below everything of this frame.
+  void Fill(float x, float y, float width, float height, ImU32 colour);
   // Closes the frame and draws it into the bound framebuffer.
   void End(int width, int height);
 
@@ -40,8 +43,13 @@ class Gui {
   void LoadFonts();
   void SetStyle();
 
+  struct Background {
+    float x, y, width, height;
+    ImU32 colour;
+  };
   float scale_;
   Fonts fonts_;
+  std::vector<Background> backgrounds_;
 };
 
 }  // namespace poolscope

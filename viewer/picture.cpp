@@ -40,7 +40,9 @@ void PackAndMerge(std::vector<Bar> events, uint16_t max_rows, LanePicture& pictu
   picture.bars = merger.Finish();
 }
 
-void FindMaximum(LanePicture& picture) {
+// Bounds a curve by the width and finds its top.
+void FinishCurve(LanePicture& picture) {
+  picture.samples = Reduce(picture.samples, picture.column_ns);
   for (const Sample& sample : picture.samples) {
     picture.max_value = std::max(picture.max_value, sample.high);
   }
@@ -303,7 +305,7 @@ Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const O
           {row.start_ns, row.start_ns + row.window_ns, row.depth_mean, row.depth_max});
     }
   }
-  FindMaximum(picture);
+  FinishCurve(picture);
   const LinkRow* link = catalog.FindLink(lane.subject);
   if (link != nullptr) {
     picture.max_value = std::max(picture.max_value, static_cast<double>(link->capacity));
@@ -360,7 +362,7 @@ Status PictureMaker::MakeBandwidth(const Catalog& catalog, const Lane& lane, con
       picture.samples.push_back({row.start_ns, row.start_ns + row.window_ns, rate, rate});
     }
   }
-  FindMaximum(picture);
+  FinishCurve(picture);
   return {};
 }
 
@@ -400,7 +402,7 @@ Status PictureMaker::MakeLag(const Catalog& catalog, const Lane& lane, const Ord
           {row.start_ns, row.start_ns + row.window_ns, mean, static_cast<double>(row.lag_max)});
     }
   }
-  FindMaximum(picture);
+  FinishCurve(picture);
   return {};
 }
 

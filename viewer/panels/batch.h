@@ -9,11 +9,12 @@
 
 namespace poolscope {
 
-// Filled rectangles drawn in one reservation: per rectangle 4 vertices and 6 indices, no path.
+// Opaque rectangles, drawn in one reservation: per rectangle 4 vertices and 6 indices, no path.
+// They go to channel 0 of a list that is split in two, whatever else is drawn to channel 1
+// meanwhile.
 class RectBatch {
  public:
   explicit RectBatch(ImDrawList* list) : list_(list) {}
-  ~RectBatch() { Flush(); }
   RectBatch(const RectBatch&) = delete;
   RectBatch& operator=(const RectBatch&) = delete;
 
@@ -24,10 +25,12 @@ class RectBatch {
   void Flush() {
     if (rects_.empty()) return;
     const auto count = static_cast<int>(rects_.size());
+    list_->ChannelsSetCurrent(0);
     list_->PrimReserve(count * 6, count * 4);
     for (const Rect& rect : rects_) {
       list_->PrimRect(ImVec2(rect.x0, rect.y0), ImVec2(rect.x1, rect.y1), rect.colour);
     }
+    list_->ChannelsSetCurrent(1);
     rects_.clear();
   }
 

@@ -82,7 +82,7 @@ std::string CurveValue(LaneKind kind, double value) {
 
 float LaneCanvas::At(int64_t time_ns) const {
   const double px = view->axis.ToPixel(time_ns);
-  return x + static_cast<float>(std::clamp(px, -4.0, static_cast<double>(width) + 4.0));
+  return x + static_cast<float>(std::clamp(px, 0.0, static_cast<double>(width)));
 }
 
 bool LaneCanvas::Hit(float x0, float x1, float y0, float y1) const {
@@ -92,7 +92,7 @@ bool LaneCanvas::Hit(float x0, float x1, float y0, float y1) const {
 void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
   const float scale = canvas.context->scale();
   const float bottom = canvas.top + canvas.height;
-  RectBatch batch(canvas.list);
+  RectBatch& batch = *canvas.plain;
   struct Label {
     float x0, x1;
     State state;
@@ -124,7 +124,6 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
     part(State::kIdle);
     if (canvas.Hit(x0, std::max(x1, x0 + 1), canvas.top, bottom)) hovered = &column;
   }
-  batch.Flush();
   ImFont* font = canvas.context->gui->fonts().small;
   for (const Label& label : labels) {
     const Colour background = StateColour(label.state);
@@ -163,12 +162,13 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   Looks looks(context, lane, *canvas.view);
   struct Label {
     float x0, x1, y;
+    Colour fill;
     const Look* look;
   };
   std::vector<Label> labels;
   const Bar* hovered = nullptr;
   const Bar* selected = nullptr;
-  RectBatch batch(canvas.list);
+  RectBatch& batch = *canvas.plain;
   const auto row_top = [&](const Bar& bar) {
     return canvas.top + row_height * static_cast<float>(std::min<int>(bar.row, rows - 1));
   };
@@ -183,23 +183,23 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     const float y1 = y0 + row_height - gap;
     const Look& look = looks.Of(bar);
     Colour fill = look.colour;
-    if (bar.covered < 255) {
-      fill = Mix(colour::kLane, fill, 0.25f + 0.75f * static_cast<float>(bar.covered) / 255.0f);
+    if (bar.events > 1) {  // several: dimmer, the more so the less they cover
+      fill = Mix(colour::kLane, fill, 0.15f + 0.5f * static_cast<float>(bar.covered) / 255.0f);
     }
     if (canvas.Hit(x0, x1, y0, y1)) hovered = &bar;
     const EventKey key{canvas.lane, bar.begin_ns, bar.end_ns, bar.name};
     if (bar.events == 1 && canvas.view->selected == key) selected = &bar;
     if (bar.events == 1 && x1 - x0 > 4) x1 -= 1;  // neighbours stay apart
     batch.Add(x0, y0, x1, y1, fill);
-    if (x1 - x0 > 26 * scale && row_height >= font->FontSize) labels.push_back({x0, x1, y0, &look});
+    if (x1 - x0 > 26 * scale && row_height >= font->FontSize)
+      labels.push_back({x0, x1, y0, fill, &look});
   }
-  batch.Flush();
   for (const Label& label : labels) {
     const float x0 = std::max(label.x0, canvas.x) + 4 * scale;
     const std::string text =
         FitText(font, label.look->label, std::min(label.x1, canvas.x + canvas.width) - x0 - 3);
     Text(canvas.list, font, x0, label.y + (row_height - gap - font->FontSize) / 2 - scale,
-         TextOn(label.look->colour), text);
+         TextOn(label.fill), text);
   }
   const auto outline = [&](const Bar& bar, Colour colour, float thickness) {
     const float y0 = row_top(bar);
@@ -240,7 +240,7 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
     const double share = std::clamp(value / top_value, 0.0, 1.0);
     return bottom - static_cast<float>(share) * (canvas.height - head - 1);
   };
-  RectBatch batch(canvas.list);
+  RectBatch& batch = *canvas.plain;
   const Sample* hovered = nullptr;
   float last_y = -1;
   float last_x = -1;
@@ -263,10 +263,9 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
   if (capacity > 0) {
     const float y = level(capacity);
     for (float x = canvas.x; x < canvas.x + canvas.width; x += 9 * scale) {
-      batch.Add(x, y, x + 5 * scale, y + 1, WithAlpha(StateColour(State::kBlockedLink), 0.9f));
+      batch.Add(x, y, x + 5 * scale, y + 1, StateColour(State::kBlockedLink));
     }
   }
-  batch.Flush();
   if (hovered != nullptr) {
     const std::string low = CurveValue(lane.kind, hovered->low);
     const std::string high = CurveValue(lane.kind, hovered->high);

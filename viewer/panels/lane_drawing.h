@@ -1,5 +1,6 @@
 #pragma once
 
+#include "viewer/panels/batch.h"
 #include "viewer/panels/panel.h"
 
 namespace poolscope {
@@ -7,13 +8,14 @@ namespace poolscope {
 // Draws the picture of one lane into [x, x + width] x [top, top + height] of the window.
 struct LaneCanvas {
   ImDrawList* list = nullptr;
+  RectBatch* plain = nullptr;
   PanelContext* context = nullptr;
   const View* view = nullptr;
   float x = 0, top = 0, width = 0, height = 0;
   float mouse_x = -1, mouse_y = -1;  // outside: negative
   int lane = -1;
 
-  float At(int64_t time_ns) const;  // clamped a little outside of the canvas
+  float At(int64_t time_ns) const;  // clamped to the canvas
   bool Hit(float x0, float x1, float y0, float y1) const;
 };
 

@@ -24,7 +24,7 @@ struct PanelRect {
 // What every panel draws from, and what it leaves for the next frame. One per window.
 struct PanelContext {
   // Set before each frame.
-  const Gui* gui = nullptr;
+  Gui* gui = nullptr;
   std::shared_ptr<const ViewAnswer> answer;
   std::shared_ptr<const Report> report;
   std::string report_error;

@@ -31,8 +31,7 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
   const float scale = context.scale();
   const Fonts& fonts = context.gui->fonts();
   const Catalog& catalog = *context.answer->catalog;
-  list->AddRectFilled(ImVec2(rect.x, rect.y), ImVec2(rect.x + rect.width, rect.y + rect.height),
-                      colour::kPanel);
+  context.gui->Fill(rect.x, rect.y, rect.width, rect.height, colour::kPanel);
   std::string verdict = "Looking for the bottleneck\xe2\x80\xa6";
   Colour tint = colour::kDim;
   if (context.report) {
