@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <numeric>
 
@@ -151,6 +152,8 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
   report.replay_note = advice.replay_note;
   report.findings = RunRules({*run, span, *totals, advice});
   report.verdict = Verdict(report);
+  report.verdict[0] =
+      static_cast<char>(std::toupper(static_cast<unsigned char>(report.verdict[0])));
   return report;
 }
 

@@ -9,7 +9,7 @@ namespace poolscope {
 namespace {
 
 constexpr double kNormal90 = 1.645;       // two-sided 90 %
-constexpr double kLeastHalfWidth = 0.01;  // no rerun repeats closer than that
+constexpr double kLeastHalfWidth = 0.02;  // reruns of the same command do not repeat closer
 constexpr size_t kBlocks = 6;
 
 void Bootstrap(std::vector<Operation>& operations, Random& random) {

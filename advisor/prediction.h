@@ -37,6 +37,7 @@ class Predictor {
   const Model& model() const { return calibrated_.model; }
   const Calibrated& calibrated() const { return calibrated_; }
   const Run& run() const { return run_; }
+  const Simulated& before() const { return before_[0]; }  // the run as it is, simulated
 
  private:
   double Speedup(size_t replicate, const Simulated& after, const Model& changed) const;

@@ -10,7 +10,8 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-constexpr size_t kMostListed = 8;  // event losses and open ranges listed one by one
+constexpr size_t kMostCommand = 76;  // the JSON has all of it
+constexpr size_t kMostListed = 8;    // event losses and open ranges listed one by one
 
 std::string Time(double seconds) {
   if (seconds <= 0) return "-";
@@ -45,8 +46,9 @@ std::string Plain(std::string text) {
 
 void Head(const Report& report, Out out) {
   fmt::format_to(out, "{}\n\n", Plain(report.verdict));
-  fmt::format_to(out, "run {}  on {}  {}\n", report.run.substr(0, 8), Plain(report.host),
-                 Plain(report.command));
+  std::string command = Plain(report.command);
+  if (command.size() > kMostCommand) command = command.substr(0, kMostCommand) + " ...";
+  fmt::format_to(out, "run {}  on {}  {}\n", report.run.substr(0, 8), Plain(report.host), command);
   fmt::format_to(out, "{}  {} steps", Time(report.duration_seconds), report.steps);
   if (report.step_seconds) fmt::format_to(out, "  median step {}", Time(*report.step_seconds));
   if (report.tokens_per_second) {
@@ -102,7 +104,7 @@ void Links(const Report& report, Out out) {
     fmt::format_to(out, "{:<14}one transfer {}:", "", Time(link.transfer_seconds));
     for (const char* stage : {"queued", "encode", "wire", "decode", "apply"}) {
       const auto found = link.stage_seconds.find(stage);
-      if (found != link.stage_seconds.end() && found->second > 0) {
+      if (found != link.stage_seconds.end() && found->second >= 1e-6) {
         fmt::format_to(out, "  {} {}", stage, Time(found->second));
       }
     }

@@ -37,12 +37,17 @@ const Candidate* Choose(const std::vector<Candidate>& candidates) {
   return best;
 }
 
-std::vector<Candidate> PoolRatios(const Model& model) {
+// Ratios of the same devices that give the busier pool more of them. The other direction may pay
+// too, through fewer messages or more buffers, but that is the cause of another rule.
+std::vector<Candidate> PoolRatios(const Predictor& predictor) {
+  const Model& model = predictor.model();
+  const Simulated& now = predictor.before();
   const int devices = model.compute.workers + model.update.workers;
   std::vector<Candidate> candidates;
   const int stride = std::max(1, (devices - 1 + kMostRatios - 1) / kMostRatios);
   for (int update = 1; update < devices; ++update) {
     const int moved = std::abs(update - model.update.workers);
+    if ((update > model.update.workers) != (now.update.busy > now.compute.busy)) continue;
     if (moved == 0 || (moved > 4 && moved % stride != 0)) continue;
     candidates.push_back({{{model.compute.name + ".workers", std::to_string(devices - update)},
                            {model.update.name + ".workers", std::to_string(update)}},
@@ -66,7 +71,7 @@ Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string&
   if (candidates.empty()) {
     option.why_not = kind == "compression"    ? "the link is compressed already"
                      : kind == "buffer_depth" ? "its buffers are as deep as is useful already"
-                                              : "there is no other ratio of these workers";
+                                              : "the idler pool has no worker to give";
     return option;
   }
   for (Candidate& candidate : candidates) candidate.speedup = predictor.Screen(candidate.changes);
@@ -197,7 +202,7 @@ Advice Search(const WhatIf& what_if, bool quick) {
   if (!what_if.calibrated) return advice;
   const Predictor predictor(*what_if.calibrated, what_if.measured, quick ? 3 : 7);
   const Model& model = predictor.model();
-  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(model));
+  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(predictor));
   for (const LinkModel* link : {&model.gradients, &model.weights}) {
     std::vector<Candidate> codecs;
     if (link->codec.name == "none") codecs.push_back({{{link->name + ".codec", "bf16"}}});
