@@ -196,6 +196,14 @@ void SoftmaxCrossEntropyBackward(size_t rows, size_t classes, T* probabilities,
   }
 }
 
+void AddOnGrid(size_t count, const float* values, float* sum) {
+  // Adding 1.5 × 2⁵² × 2⁻²⁸ leaves a double no bits below 2⁻²⁸.
+  constexpr double kShift = 0x1.8p24;
+  for (size_t i = 0; i < count; ++i) {
+    sum[i] += static_cast<float>((static_cast<double>(values[i]) + kShift) - kShift);
+  }
+}
+
 #define POOLSCOPE_TRAINER_KERNELS(T)                                                               \
   template void Gemm<T>(Transposed, Transposed, size_t, size_t, size_t, T, const T*, size_t,       \
                         const T*, size_t, T, T*, size_t);                                          \

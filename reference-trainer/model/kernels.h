@@ -55,4 +55,7 @@ template <typename T>
 void SoftmaxCrossEntropyBackward(size_t rows, size_t classes, T* probabilities,
                                  const uint8_t* targets);
 
+// sum[i] += values[i], rounded to the nearest multiple of 2⁻²⁸ (ties to even).
+void AddOnGrid(size_t count, const float* values, float* sum);
+
 }  // namespace poolscope::trainer

@@ -8,6 +8,8 @@
 namespace poolscope::trainer {
 namespace {
 
+constexpr double kDeviation = 0.08;  // suits widths of 32 to 128
+
 bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -73,7 +75,7 @@ std::vector<T> InitialParameters(const GptShape& shape, uint64_t seed) {
         EndsWith(tensor.name, "projection.weight") || EndsWith(tensor.name, "contract.weight");
     for (size_t i = tensor.offset; i < tensor.offset + tensor.size; ++i) {
       if (tensor.matrix) {
-        values[i] = static_cast<T>(0.02 * (branch_end ? residual : 1) * Normal(state));
+        values[i] = static_cast<T>(kDeviation * (branch_end ? residual : 1) * Normal(state));
       } else {
         values[i] = EndsWith(tensor.name, "gain") ? T{1} : T{0};
       }

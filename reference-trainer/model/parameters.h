@@ -52,7 +52,7 @@ class Parameters {
   std::vector<Tensor> tensors_;
 };
 
-// Values to start from: N(0, 0.02), the residual branches' outputs scaled by 1 ÷ sqrt(2 × layers)
+// Values to start from: N(0, 0.08²), the residual branches' outputs scaled by 1 ÷ sqrt(2 × layers)
 // (GPT-2), gains 1, biases 0. The same for the same seed everywhere.
 template <typename T>
 std::vector<T> InitialParameters(const GptShape& shape, uint64_t seed);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "reference-trainer/model/kernels.h"
+
 namespace poolscope::trainer {
 
 Replica::Replica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed)
@@ -11,6 +13,7 @@ Replica::Replica(const GptShape& shape, size_t batch, const Corpus& corpus, uint
       context_(shape.context),
       gpt_(shape, batch),
       values_(InitialParameters<float>(shape, seed)),
+      micro_batch_(values_.size(), 0),
       gradients_(values_.size(), 0) {}
 
 double Replica::Forward(uint64_t data) {
@@ -18,7 +21,11 @@ double Replica::Forward(uint64_t data) {
   return gpt_.Forward(values_, tokens_, targets_);
 }
 
-void Replica::Backward() { gpt_.Backward(values_, gradients_); }
+void Replica::Backward() {
+  std::fill(micro_batch_.begin(), micro_batch_.end(), 0.0F);
+  gpt_.Backward(values_, micro_batch_);
+  AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
+}
 
 void Replica::ClearGradients() { std::fill(gradients_.begin(), gradients_.end(), 0.0F); }
 

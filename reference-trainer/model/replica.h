@@ -19,7 +19,10 @@ class Replica {
 
   // Mean loss in nats of micro-batch `data` of the corpus.
   double Forward(uint64_t data);
-  // Adds the gradients of the last Forward to the sum.
+  // Adds the gradients of the last Forward to the sum, each rounded to a multiple of 2⁻²⁸: sums
+  // below 2⁻⁴ are then exact, in whatever order and by however many workers they are added. Without
+  // this, AdamW blows up the rounding errors of gradients near zero, and the loss curves of one and
+  // of several workers part.
   void Backward();
   void ClearGradients();
 
@@ -34,6 +37,7 @@ class Replica {
   const size_t batch_, context_;
   Gpt<float> gpt_;
   std::vector<float> values_;              // [parameters]
+  std::vector<float> micro_batch_;         // [parameters], gradients of one micro-batch
   std::vector<float> gradients_;           // [parameters], the sum
   std::vector<uint8_t> tokens_, targets_;  // [batch, context]
 };
