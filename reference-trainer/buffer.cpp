@@ -8,14 +8,20 @@ namespace poolscope::trainer {
 Reserved Buffer::TryReserve(Signal& sender) {
   std::lock_guard lock(mutex_);
   if (closed_) return Reserved::kClosed;
-  if (in_use_ == depth_) {
-    if (std::find(blocked_.begin(), blocked_.end(), &sender) == blocked_.end()) {
-      blocked_.push_back(&sender);
-    }
+  const bool in_line = std::find(blocked_.begin(), blocked_.end(), &sender) != blocked_.end();
+  const bool its_turn = blocked_.empty() || blocked_.front() == &sender;
+  if (in_use_ == depth_ || !its_turn) {
+    if (!in_line) blocked_.push_back(&sender);
     return Reserved::kFull;
   }
+  if (in_line) blocked_.pop_front();
   ++in_use_;
+  WakeNext();
   return Reserved::kYes;
+}
+
+void Buffer::WakeNext() {
+  if (in_use_ < depth_ && !blocked_.empty()) blocked_.front()->Notify();
 }
 
 bool Buffer::Deliver(MessagePtr message) {
@@ -29,17 +35,12 @@ bool Buffer::Deliver(MessagePtr message) {
 }
 
 MessagePtr Buffer::TryTake() {
-  MessagePtr message;
-  std::vector<Signal*> senders;
-  {
-    std::lock_guard lock(mutex_);
-    if (arrived_.empty()) return nullptr;
-    message = std::move(arrived_.front());
-    arrived_.pop_front();
-    --in_use_;
-    senders.swap(blocked_);
-  }
-  WakeSenders(senders);
+  std::lock_guard lock(mutex_);
+  if (arrived_.empty()) return nullptr;
+  MessagePtr message = std::move(arrived_.front());
+  arrived_.pop_front();
+  --in_use_;
+  WakeNext();
   return message;
 }
 
@@ -54,18 +55,11 @@ size_t Buffer::InUse() const {
 }
 
 void Buffer::Close() {
-  std::vector<Signal*> senders;
-  {
-    std::lock_guard lock(mutex_);
-    closed_ = true;
-    arrived_.clear();
-    senders.swap(blocked_);
-  }
-  WakeSenders(senders);
-}
-
-void Buffer::WakeSenders(std::vector<Signal*>& senders) {
-  for (Signal* sender : senders) sender->Notify();
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  arrived_.clear();
+  for (Signal* sender : blocked_) sender->Notify();
+  blocked_.clear();
 }
 
 }  // namespace poolscope::trainer

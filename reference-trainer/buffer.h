@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <deque>
 #include <mutex>
-#include <vector>
 
 #include "reference-trainer/message.h"
 #include "reference-trainer/signal.h"
@@ -13,13 +12,14 @@ namespace poolscope::trainer {
 enum class Reserved { kYes, kFull, kClosed };
 
 // The messages on their way to one receiver on one link: `depth` slots. A slot is taken before the
-// hand-over and freed when the receiver takes the message out. Any thread may call.
+// hand-over and freed when the receiver takes the message out; senders that found none get them in
+// the order of their waiting. Any thread may call.
 class Buffer {
  public:
   // `receiver` outlives the buffer and is notified at each delivery.
   Buffer(size_t depth, Signal& receiver) : depth_(depth), receiver_(receiver) {}
 
-  // kFull: `sender` is notified when it is worth trying again.
+  // kFull: `sender` is in line and is notified when it is its turn to try again.
   Reserved TryReserve(Signal& sender);
 
   // The message of a slot reserved before has arrived. False: closed, it was thrown away.
@@ -35,7 +35,7 @@ class Buffer {
   void Close();
 
  private:
-  void WakeSenders(std::vector<Signal*>& senders);
+  void WakeNext();  // mutex_ is held
 
   const size_t depth_;
   Signal& receiver_;
@@ -44,7 +44,7 @@ class Buffer {
   size_t in_use_ = 0;
   bool closed_ = false;
   std::deque<MessagePtr> arrived_;
-  std::vector<Signal*> blocked_;
+  std::deque<Signal*> blocked_;  // in line, the first one first
 };
 
 }  // namespace poolscope::trainer
