@@ -139,6 +139,7 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
 }
 
 Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round) {
+  if (view.overwriting && reader_.WriterAlive()) return {};  // a round later it has counted
   Slot& slot = slots_[index];
   if (!slot.known || slot.incarnation != view.incarnation) {
     // A slot is only taken again when all of its previous thread is read, or overwritten.

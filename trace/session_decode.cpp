@@ -118,6 +118,7 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, SlotView& out) {
   out.state = static_cast<SlotState>(state);
   out.tid = At<uint32_t>(bytes, offsetof(ThreadSlot, tid));
   out.incarnation = At<uint32_t>(bytes, offsetof(ThreadSlot, incarnation));
+  out.overwriting = At<uint32_t>(bytes, offsetof(ThreadSlot, overwriting)) != 0;
   out.ring_offset = At<uint64_t>(bytes, offsetof(ThreadSlot, ring_offset));
   out.ring_bytes = At<uint64_t>(bytes, offsetof(ThreadSlot, ring_bytes));
   out.start_ticks = At<uint64_t>(bytes, offsetof(ThreadSlot, start_ticks));

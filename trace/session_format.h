@@ -137,6 +137,11 @@ struct OpenRange {
 };
 static_assert(sizeof(OpenRange) == 24);
 
+// Taking over a session that overwrites: the reader stores kDropNewest, then leaves every slot
+// alone whose `overwriting` is set while the writer lives. The writer sets it before it looks at
+// the mode a second time, so that what it then counts as overwritten is what the reader does not
+// get.
+//
 // One thread's half of the session. One writer: the thread. One reader: the collector.
 // Cursors are byte positions that only grow; the ring offset is position % ring_bytes.
 //   write_position  (thread)     release-stored after a record's bytes
@@ -150,9 +155,9 @@ struct ThreadSlot {
                                             // read_position == write_position (or by overwrite)
   uint32_t tid;
   std::atomic<uint32_t> incarnation;  // grows by one each time the slot is taken
-  uint32_t reserved;
-  uint64_t ring_offset;  // in the file; 0: no ring
-  uint64_t ring_bytes;   // power of two
+  std::atomic<uint32_t> overwriting;  // (thread) 1 while it gives up its oldest records
+  uint64_t ring_offset;               // in the file; 0: no ring
+  uint64_t ring_bytes;                // power of two
   uint64_t start_ticks;
   alignas(64) std::atomic<uint64_t> write_position;
   std::atomic<uint64_t> first_position;

@@ -53,6 +53,7 @@ struct SlotView {
   SlotState state = SlotState::kFree;
   uint32_t tid = 0;
   uint32_t incarnation = 0;
+  bool overwriting = false;  // while the writer lives: not to be read now
   uint64_t ring_offset = 0;  // 0: no ring
   uint64_t ring_bytes = 0;
   uint64_t start_ticks = 0;

@@ -243,10 +243,7 @@ ThreadSlot* SessionWriter::UsedSlot(bool undrained_too) {
   }
   if (oldest == nullptr || !undrained_too) return nullptr;
   ThreadWriter* writer = writers_ + (oldest - file_.slots());
-  const uint64_t read = oldest->read_position.load(std::memory_order_acquire);
-  return Overwrite(writer, std::max(writer->first_, std::min(read, writer->write_)), writer->write_)
-             ? oldest
-             : nullptr;
+  return Overwrite(writer, writer->write_) ? oldest : nullptr;
 }
 
 // A slot that was never taken, with a ring; smaller where the session's share runs out.
@@ -328,8 +325,7 @@ bool SessionWriter::MakeRoom(ThreadWriter* writer, uint32_t bytes) {
     const uint64_t free_until = std::max(writer->first_, read);
     writer->limit_ = free_until + ring_bytes;
     if (end > writer->limit_) {
-      if (!Overwrites()) return false;
-      if (!Overwrite(writer, free_until, end - ring_bytes + kOverwriteBatch)) return false;
+      if (!Overwrites() || !Overwrite(writer, end - ring_bytes + kOverwriteBatch)) return false;
     }
   }
   if (pad != 0) {
@@ -341,20 +337,30 @@ bool SessionWriter::MakeRoom(ThreadWriter* writer, uint32_t bytes) {
   return true;
 }
 
-// Gives up the records from `from` (a record's start) up to at least `until`, and counts them.
-bool SessionWriter::Overwrite(ThreadWriter* writer, uint64_t from, uint64_t until) {
+// Gives up the oldest records up to at least `until`, and counts those that no reader took. False:
+// a reader has come, and nothing may be overwritten any more.
+bool SessionWriter::Overwrite(ThreadWriter* writer, uint64_t until) {
+  ThreadSlot* slot = writer->slot_;
+  slot->overwriting.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!Overwrites()) {
+    slot->overwriting.store(0, std::memory_order_release);
+    return false;
+  }
+  const uint64_t read = slot->read_position.load(std::memory_order_acquire);
   const uint64_t ring_mask = writer->ring_bytes_ - 1;
   until = std::min(until, writer->write_);
   uint64_t lost = 0;
   uint64_t first_ticks = 0;
   uint64_t last_ticks = 0;
-  uint64_t at = from;
+  uint64_t at = std::max(writer->first_, std::min(read, writer->write_));
   while (at < until) {
     const auto* words = reinterpret_cast<const uint64_t*>(writer->ring_ + (at & ring_mask));
     RecordHeader header;
     memcpy(&header, words, sizeof(header));
     if (header.words == 0 || header.words > kMaxRecordWords) {  // someone else wrote here
       MarkAgentOff();
+      slot->overwriting.store(0, std::memory_order_release);
       return false;
     }
     if (header.kind != static_cast<uint8_t>(RecordKind::kPad)) {
@@ -365,9 +371,10 @@ bool SessionWriter::Overwrite(ThreadWriter* writer, uint64_t from, uint64_t unti
   }
   writer->first_ = at;
   writer->limit_ = at + writer->ring_bytes_;
-  writer->slot_->first_position.store(at, std::memory_order_relaxed);
+  slot->first_position.store(at, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   if (lost != 0) Lose(LossCause::kOverwritten, lost, first_ticks, last_ticks);
+  slot->overwriting.store(0, std::memory_order_release);
   return true;
 }
 

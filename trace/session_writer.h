@@ -73,7 +73,7 @@ class SessionWriter {
   ThreadSlot* UsedSlot(bool undrained_too);
   ThreadSlot* FreshSlot();
   bool MakeRoom(ThreadWriter* writer, uint32_t bytes);
-  bool Overwrite(ThreadWriter* writer, uint64_t from, uint64_t until);
+  bool Overwrite(ThreadWriter* writer, uint64_t until);
   bool Overwrites() const;
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;

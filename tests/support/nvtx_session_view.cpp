@@ -258,6 +258,7 @@ uint64_t FreeAll(const std::string& path) {
   uint64_t freed = 0;
   for (uint32_t i = 0; i < header->slots_used.load(); ++i) {
     auto* slot = bytes.At<ThreadSlot>(kSlotsAt + i * sizeof(ThreadSlot));
+    if (slot->overwriting.load() != 0) continue;
     const uint64_t end = slot->write_position.load();
     for (uint64_t at = std::max(slot->first_position.load(), slot->read_position.load());
          at < end;) {

@@ -72,6 +72,35 @@ TEST_F(Writer, FourThreadsAgainstADrainer_LoseNothingUncounted) {
   EXPECT_GT(drained, 0u);
 }
 
+TEST_F(Writer, ReadersThatComeAndLeave_KeepTheCountsExact) {
+  constexpr uint64_t kEach = 500'000;
+  const uint32_t name = session_.Intern("work");
+  std::atomic<int> running{8};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      ThreadWriter* writer = session_.Attach();
+      for (uint64_t i = 0; i < kEach; ++i) {
+        writer->Push(0, name, 0, {});
+        writer->Pop(0, {});
+      }
+      --running;
+    });
+  }
+  uint64_t drained = 0;
+  while (running > 0) {
+    SetRingMode(path_, RingMode::kDropNewest);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    drained += FreeAll(path_);
+    SetRingMode(path_, RingMode::kOverwriteOldest);
+    std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  SetRingMode(path_, RingMode::kDropNewest);
+  drained += FreeAll(path_);
+  EXPECT_EQ(drained + support::ViewSession(path_).Lost(), 8 * kEach);
+}
+
 TEST_F(Writer, OpenStackUnderItsSequence_IsNeverTorn) {
   ThreadWriter* writer = session_.Attach();
   std::vector<uint32_t> names;
