@@ -245,7 +245,9 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, const SessionDefinition
         range.start_ticks == 0) {
       continue;
     }
-    for (uint32_t i = 0; i < words && i < std::size(ProcessRange{}.payload); ++i) {
+    const auto flags = At<uint32_t>(entry, offsetof(ProcessRange, flags));
+    const uint32_t groups_at = (flags & kRecordHasValue) != 0 ? 1 : 0;  // after the plain value
+    for (uint32_t i = groups_at; i < words && i < kMaxProcessRangeWords; ++i) {
       range.payload.push_back(At<uint64_t>(entry, offsetof(ProcessRange, payload) + i * 8));
     }
     if (!ValidPayload(range.payload, known.strings.size())) range.payload.clear();
