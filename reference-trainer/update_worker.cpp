@@ -67,14 +67,20 @@ void UpdateWorker::RunAsync() {
 }
 
 void UpdateWorker::Sort() {
+  // A decision may bring those of deferred messages with it: again until none does.
+  while (SortOnce()) {
+  }
+}
+
+bool UpdateWorker::SortOnce() {
   std::deque<MessagePtr> deferred;
-  bool changed = false;
+  bool decided = false, discarded = false;
   for (MessagePtr& message : undecided_) {
     const Admission::Decision decision = job_.admission.Ask(message->attempt);
     switch (decision.verdict) {
       case Admission::Verdict::kDeferred:
         deferred.push_back(std::move(message));
-        break;
+        continue;
       case Admission::Verdict::kAccepted:
         Open(*job_.gradients, *message);
         admitted_.push_back({decision.step, std::move(message)});
@@ -83,15 +89,18 @@ void UpdateWorker::Sort() {
         message->applied_version = decision.step;
         const poolscope_transfer discard = message->Annotation(POOLSCOPE_APPLY);
         poolscope_discard(job_.gradients->annotation(), &discard);
-        changed = true;
+        discarded = true;
         break;
       }
     }
+    decided = true;
   }
   undecided_ = std::move(deferred);
-  if (!changed) return;
-  poolscope_sample(job_.annotations.credits, static_cast<double>(job_.admission.credits()));
-  job_.NotifyComputeWorkers();
+  if (discarded) {
+    poolscope_sample(job_.annotations.credits, static_cast<double>(job_.admission.credits()));
+    job_.NotifyComputeWorkers();
+  }
+  return decided && !undecided_.empty();
 }
 
 void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {

@@ -35,6 +35,7 @@ class UpdateWorker : public Worker {
   void RunAsync();
   // Asks for a decision on every message that has none, in the order of arrival.
   void Sort();
+  bool SortOnce();  // whether it is worth doing again
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
   void Update(uint64_t step, const Gathered& gathered);
 

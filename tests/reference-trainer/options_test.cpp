@@ -1,0 +1,94 @@
+#include "reference-trainer/options.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace poolscope::trainer {
+namespace {
+
+std::variant<Options, Exit> Parse(const std::string& line) {
+  std::istringstream words("poolscope-trainer " + line);
+  std::vector<std::string> arguments;
+  for (std::string word; words >> word;) arguments.push_back(word);
+  std::vector<const char*> pointers;
+  for (const std::string& each : arguments) pointers.push_back(each.c_str());
+  return ParseOptions(static_cast<int>(pointers.size()), pointers.data());
+}
+
+Options Good(const std::string& line) {
+  const auto parsed = Parse(line);
+  if (const Exit* exit = std::get_if<Exit>(&parsed)) {
+    ADD_FAILURE() << exit->text;
+    return {};
+  }
+  return std::get<Options>(parsed);
+}
+
+TEST(Options, OfTheDemo_AreUnderstood) {
+  const Options options = Good(
+      "--device emulated --math tiny --mode disaggregated --async --compute-workers 4 "
+      "--update-workers 1 --forward-ms 15 --backward-ms 25 --update-ms 20 --gradient-bytes 64M "
+      "--weight-bytes 64M --gradients-bandwidth 2G --weights-bandwidth 20G "
+      "--weights-latency-ms 1.5 --micro-batches 8 --steps 150 --gradients-codec bf16 "
+      "--gradients-depth 3 --stale drop --lag-bound 2");
+  EXPECT_EQ(options.mode, Mode::kAsync);
+  EXPECT_EQ(options.device, DeviceKind::kEmulated);
+  EXPECT_TRUE(options.math);
+  EXPECT_EQ(options.compute_workers, 4u);
+  EXPECT_DOUBLE_EQ(options.backward_seconds, 0.025);
+  EXPECT_EQ(options.gradient_bytes, 64'000'000u);
+  EXPECT_DOUBLE_EQ(options.gradients.shape.bytes_per_second, 2e9);
+  EXPECT_DOUBLE_EQ(options.weights.shape.bytes_per_second, 20e9);
+  EXPECT_EQ(options.weights.shape.latency_ns, 1'500'000);
+  EXPECT_EQ(options.gradients.codec, Codec::kBf16);
+  EXPECT_EQ(options.weights.codec, Codec::kNone);
+  EXPECT_EQ(options.gradients.shape.depth, 3u);
+  EXPECT_EQ(options.stale, Stale::kDrop);
+  EXPECT_EQ(options.lag_bound, 2u);
+}
+
+TEST(Options, ByDefault_AreSynchronousOnTheCpu) {
+  const Options options = Good("");
+  EXPECT_EQ(options.mode, Mode::kSync);
+  EXPECT_EQ(options.device, DeviceKind::kCpu);
+  EXPECT_EQ(options.gradients.shape.bytes_per_second, 0);
+}
+
+TEST(Options, Wrong_ExitWithTwoAndOneLine) {
+  for (const char* line :
+       {"--bogus", "surplus", "--steps 0", "--steps x", "--mode half", "--stale maybe",
+        "--gradients-bandwidth 2X", "--gradients-bandwidth -1", "--gradient-bytes 1M",
+        "--forward-ms 5", "--sync --async", "--mode monolithic --async", "--heads 3 --width 64",
+        "--device emulated --weight-bytes 9e99", "--gradients-codec lz4", "--compute-workers 0",
+        "--data"}) {
+    const auto parsed = Parse(line);
+    const Exit* exit = std::get_if<Exit>(&parsed);
+    ASSERT_NE(exit, nullptr) << line;
+    EXPECT_EQ(exit->code, 2) << line;
+    EXPECT_EQ(std::count(exit->text.begin(), exit->text.end(), '\n'), 1) << exit->text;
+    EXPECT_EQ(exit->text.back(), '\n');
+  }
+}
+
+TEST(Options, Help_ExitsWithZero) {
+  const auto parsed = Parse("--help");
+  const Exit* exit = std::get_if<Exit>(&parsed);
+  ASSERT_NE(exit, nullptr);
+  EXPECT_EQ(exit->code, 0);
+  EXPECT_NE(exit->text.find("--gradients-bandwidth"), std::string::npos);
+}
+
+TEST(Options, Suffixes_ArePowersOfAThousand) {
+  EXPECT_EQ(ParseSuffixed("5"), 5);
+  EXPECT_EQ(ParseSuffixed("1.5k"), 1500);
+  EXPECT_EQ(ParseSuffixed("64M"), 64e6);
+  EXPECT_EQ(ParseSuffixed("2G"), 2e9);
+  for (const char* text : {"", "M", "2T", "2MM", "-1", "nan", "inf", "1 M"}) {
+    EXPECT_FALSE(ParseSuffixed(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace poolscope::trainer
