@@ -4,13 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "store/chunk_codec.h"
-#include "store/chunk_summary.h"
+#include "store/event_reader.h"
 #include "store/event_texts.h"
 
 namespace poolscope {
@@ -40,190 +37,31 @@ enum EventColumn : int {
   kPayload,
 };
 
-constexpr const char* kKinds[] = {"", "range", "mark", "counter"};
 constexpr const char* kCategories[] = {nullptr,        "work",        "transfer",  "wait_link",
                                        "blocked_link", "wait_credit", "wait_peer", "input",
                                        "other_work",   "step",        "discard",   "phase"};
-
-// What is known of the events asked for. SQLite checks every row again, so this may be wider than
-// the question, never narrower.
-struct Filter {
-  int64_t start_from = INT64_MIN, start_to = INT64_MAX;
-  int64_t end_from = INT64_MIN;
-  std::optional<std::string> run_id, pool, kind;
-  std::optional<int64_t> tid, track_id, category;
-  std::optional<uint32_t> name;  // string id; 0: no event has that name
-};
-
-struct Track {
-  int64_t track_id = 0;
-  int64_t pid = 0, tid = 0, worker_index = 0;
-  std::string run_id, host, thread, pool;
-};
 
 struct EventTable : sqlite3_vtab {
   explicit EventTable(sqlite3* connection) : sqlite3_vtab{}, db(connection), texts(connection) {}
   sqlite3* db;
   EventTexts texts;
-
-  int Fail(const std::string& message) {
-    sqlite3_free(zErrMsg);
-    zErrMsg = sqlite3_mprintf("%s", message.c_str());
-    return SQLITE_ERROR;
-  }
 };
 
 struct EventCursor : sqlite3_vtab_cursor {
-  explicit EventCursor(EventTable* owner) : sqlite3_vtab_cursor{}, table(owner) {}
-
+  explicit EventCursor(EventTable* owner)
+      : sqlite3_vtab_cursor{}, table(owner), reader(owner->db) {}
   EventTable* table;
-  Filter filter;
-  std::vector<Track> tracks;
-  size_t track = 0;
-  std::vector<int64_t> chunks;  // of the track, that may hold what is asked
-  size_t chunk = 0;
-  Statement data;
-  EventBatch batch;
-  size_t row = 0;
+  EventReader reader;
   int64_t rowid = 0;
 
-  bool done() const { return track >= tracks.size(); }
-  const Event& event() const { return batch.events[row]; }
-
-  int Start();
-  int ReadTracks();
-  int ReadChunkList();
-  int ReadData(int64_t chunk_index);
-  bool HoldsName(std::span<const uint8_t> names) const;
-  bool Wanted() const {
-    return event().start_ns >= filter.start_from && event().start_ns <= filter.start_to &&
-           event().end_ns() >= filter.end_from && (!filter.name || event().name == *filter.name);
+  // SQLite's code for what the reader did.
+  int Outcome(bool ok) {
+    if (ok) return SQLITE_OK;
+    sqlite3_free(table->zErrMsg);
+    table->zErrMsg = sqlite3_mprintf("%s", reader.problem().c_str());
+    return SQLITE_ERROR;
   }
-  // To the next event that is wanted, from `row` on, through chunks and tracks.
-  int Settle();
 };
-
-int EventCursor::Start() {
-  tracks.clear();
-  chunks.clear();
-  batch.events.clear();
-  track = chunk = row = 0;
-  rowid = 1;
-  if (filter.name && *filter.name == 0) return SQLITE_OK;
-  if (int code = ReadTracks(); code != SQLITE_OK) return code;
-  if (tracks.empty()) return SQLITE_OK;
-  if (int code = ReadChunkList(); code != SQLITE_OK) return code;
-  return Settle();
-}
-
-int EventCursor::ReadTracks() {
-  sqlite3_stmt* prepared = nullptr;
-  if (sqlite3_prepare_v2(
-          table->db,
-          "SELECT track_id, kind, track.run_id, host, pid, tid, thread.name, pool, worker_index "
-          "FROM track JOIN thread USING (thread_id) JOIN process USING (session_id) "
-          "ORDER BY track_id",
-          -1, &prepared, nullptr) != SQLITE_OK) {
-    return table->Fail("this database is not a Poolscope store");
-  }
-  Statement statement(prepared);
-  int code;
-  while ((code = sqlite3_step(prepared)) == SQLITE_ROW) {
-    Track found;
-    int64_t kind;
-    statement.Read(0, found.track_id);
-    statement.Read(1, kind);
-    statement.Read(2, found.run_id);
-    statement.Read(3, found.host);
-    statement.Read(4, found.pid);
-    statement.Read(5, found.tid);
-    statement.Read(6, found.thread);
-    statement.Read(7, found.pool);
-    statement.Read(8, found.worker_index);
-    const char* kind_name = kind >= 1 && kind <= 3 ? kKinds[kind] : "";
-    if (filter.run_id && *filter.run_id != found.run_id) continue;
-    if (filter.pool && *filter.pool != found.pool) continue;
-    if (filter.kind && *filter.kind != kind_name) continue;
-    if (filter.tid && *filter.tid != found.tid) continue;
-    if (filter.track_id && *filter.track_id != found.track_id) continue;
-    tracks.push_back(std::move(found));
-  }
-  if (code != SQLITE_DONE) return table->Fail(sqlite3_errmsg(table->db));
-  return SQLITE_OK;
-}
-
-bool EventCursor::HoldsName(std::span<const uint8_t> bytes) const {
-  if (!filter.name && !filter.category) return true;
-  const auto names = DecodeNames(bytes);
-  if (!names.ok()) return true;  // reading its events tells what is wrong
-  return std::any_of(names->begin(), names->end(), [&](const Store::NameTotal& total) {
-    return (!filter.name || total.name == *filter.name) &&
-           (!filter.category || total.category == *filter.category);
-  });
-}
-
-int EventCursor::ReadChunkList() {
-  sqlite3_stmt* prepared = nullptr;
-  if (sqlite3_prepare_v2(table->db,
-                         "SELECT chunk_index, names FROM chunk WHERE track_id = ? AND "
-                         "first_ns <= ? AND last_ns >= ? ORDER BY chunk_index",
-                         -1, &prepared, nullptr) != SQLITE_OK) {
-    return table->Fail(sqlite3_errmsg(table->db));
-  }
-  Statement statement(prepared);
-  statement.Bind(0, tracks[track].track_id);
-  statement.Bind(1, filter.start_to);
-  statement.Bind(2, std::max(filter.start_from, filter.end_from));
-  chunks.clear();
-  chunk = 0;
-  int code;
-  while ((code = sqlite3_step(prepared)) == SQLITE_ROW) {
-    if (HoldsName(statement.Blob(1))) chunks.push_back(statement.Integer(0));
-  }
-  if (code != SQLITE_DONE) return table->Fail(sqlite3_errmsg(table->db));
-  return SQLITE_OK;
-}
-
-int EventCursor::ReadData(int64_t chunk_index) {
-  if (!data) {
-    sqlite3_stmt* prepared = nullptr;
-    if (sqlite3_prepare_v2(table->db, "SELECT data FROM chunk_data WHERE chunk_key = ?", -1,
-                           &prepared, nullptr) != SQLITE_OK) {
-      return table->Fail(sqlite3_errmsg(table->db));
-    }
-    data = Statement(prepared);
-  }
-  const int64_t track_id = tracks[track].track_id;
-  data.Bind(0, track_id << 32 | chunk_index);
-  const int code = sqlite3_step(data.get());
-  std::string problem;
-  if (code == SQLITE_ROW) {
-    const Status status = DecodeChunk(data.Blob(0), batch);
-    if (!status.ok()) problem = status.error().message;
-  } else {
-    problem = code == SQLITE_DONE ? "its events are missing" : sqlite3_errmsg(table->db);
-  }
-  sqlite3_reset(data.get());
-  if (problem.empty()) return SQLITE_OK;
-  return table->Fail("chunk " + std::to_string(chunk_index) + " of track " +
-                     std::to_string(track_id) + ": " + problem);
-}
-
-int EventCursor::Settle() {
-  while (true) {
-    for (; row < batch.events.size(); ++row) {
-      if (Wanted()) return SQLITE_OK;
-    }
-    batch.events.clear();
-    row = 0;
-    if (chunk < chunks.size()) {
-      if (int code = ReadData(chunks[chunk++]); code != SQLITE_OK) return code;
-      continue;
-    }
-    if (++track >= tracks.size()) return SQLITE_OK;
-    if (int code = ReadChunkList(); code != SQLITE_OK) return code;
-  }
-}
 
 // --- The virtual table's methods ---
 
@@ -327,7 +165,8 @@ std::optional<int64_t> AsInteger(sqlite3_value* value) {
   return sqlite3_value_int64(value);
 }
 
-void Narrow(Filter& filter, EventTexts& texts, int column, char op, sqlite3_value* value) {
+// SQLite checks every row again, so the filter may let more pass than was asked, never less.
+void Narrow(EventFilter& filter, EventTexts& texts, int column, char op, sqlite3_value* value) {
   if (column == kStartNs || column == kEndNs) {
     auto& from = column == kStartNs ? filter.start_from : filter.end_from;
     const auto low = AsBound(value, false), high = AsBound(value, true);
@@ -365,21 +204,21 @@ void Narrow(Filter& filter, EventTexts& texts, int column, char op, sqlite3_valu
 int FilterRows(sqlite3_vtab_cursor* base, int, const char* plan, int count,
                sqlite3_value** values) {
   auto* cursor = static_cast<EventCursor*>(base);
-  cursor->filter = {};
+  EventFilter filter;
   for (int i = 0; i < count; ++i) {
-    Narrow(cursor->filter, cursor->table->texts, plan[2 * i] - 'A', plan[2 * i + 1], values[i]);
+    Narrow(filter, cursor->table->texts, plan[2 * i] - 'A', plan[2 * i + 1], values[i]);
   }
-  return cursor->Start();
+  cursor->rowid = 1;
+  return cursor->Outcome(cursor->reader.Start(std::move(filter)));
 }
 
 int Next(sqlite3_vtab_cursor* base) {
   auto* cursor = static_cast<EventCursor*>(base);
-  ++cursor->row;
   ++cursor->rowid;
-  return cursor->Settle();
+  return cursor->Outcome(cursor->reader.Next());
 }
 
-int AtEnd(sqlite3_vtab_cursor* cursor) { return static_cast<EventCursor*>(cursor)->done(); }
+int AtEnd(sqlite3_vtab_cursor* cursor) { return static_cast<EventCursor*>(cursor)->reader.done(); }
 
 int RowId(sqlite3_vtab_cursor* cursor, sqlite3_int64* rowid) {
   *rowid = static_cast<EventCursor*>(cursor)->rowid;
@@ -397,8 +236,9 @@ void ResultName(sqlite3_context* context, EventTexts& texts, uint32_t id) {
 // Results that are not set are NULL.
 int Column(sqlite3_vtab_cursor* base, sqlite3_context* context, int column) {
   auto* cursor = static_cast<EventCursor*>(base);
-  const Track& track = cursor->tracks[cursor->track];
-  const Event& event = cursor->event();
+  const EventReader& reader = cursor->reader;
+  const EventReader::Track& track = reader.track();
+  const Event& event = reader.event();
   EventTexts& texts = cursor->table->texts;
   switch (column) {
     case kRunId:
@@ -425,13 +265,10 @@ int Column(sqlite3_vtab_cursor* base, sqlite3_context* context, int column) {
     case kTrackId:
       sqlite3_result_int64(context, track.track_id);
       break;
-    case kKind: {
-      const auto kind = static_cast<size_t>(event.kind);
-      if (kind < std::size(kKinds)) {
-        sqlite3_result_text(context, kKinds[kind], -1, SQLITE_STATIC);
-      }
+    case kKind:
+      sqlite3_result_text(context, EventKindName(static_cast<int64_t>(event.kind)), -1,
+                          SQLITE_STATIC);
       break;
-    }
     case kDomain:
       ResultName(context, texts, event.domain);
       break;
@@ -472,7 +309,7 @@ int Column(sqlite3_vtab_cursor* base, sqlite3_context* context, int column) {
       sqlite3_result_int64(context, event.flags);
       break;
     case kPayload: {
-      const std::string json = texts.Payload(cursor->batch, event);
+      const std::string json = texts.Payload(reader.batch(), event);
       if (!json.empty()) ResultText(context, json);
       break;
     }
