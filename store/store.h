@@ -16,8 +16,8 @@
 namespace poolscope {
 
 // One SQLite file in WAL mode, one or more runs. Format, schema and migrations: docs/store.md.
-// A Store is used from one thread at a time; several Stores may have the same file open, one of
-// them for writing. Every error names the file.
+// A Store is used from one thread at a time; several Stores may have the same file open. Writers
+// take turns, a transaction each; readers see whole commits. Every error names the file.
 class Store {
  public:
   enum class Mode { kRead, kWrite };  // kWrite creates the file and migrates older ones
@@ -30,7 +30,8 @@ class Store {
   const std::filesystem::path& path() const;
   void* sqlite() const;  // the sqlite3* of this store, for `poolscope sql` and tests
 
-  // --- Writing: everything between Begin and Commit appears at once or not at all. ---
+  // --- Writing: everything between Begin and Commit appears at once or not at all. The first
+  // error stays: what follows in the transaction fails with it, and Commit rolls back. ---
   Status Begin();
   Status Commit();
   void Rollback();
@@ -67,7 +68,12 @@ class Store {
 
   // Appends events of one track. Full chunks are written once; the track's unfinished chunk is
   // rewritten at each Commit until it is full (and taken up again after a restart).
+  // Only between Begin and Commit. Error: a payload that is not made of whole groups.
   Status Append(int64_t track_id, const EventBatch& batch);
+  // Retention: drops the run's chunks that ended before `ns`, but for the newest of each track, and
+  // returns how many events they held. Windows, steps and findings stay. The file does not shrink;
+  // what is freed is used again.
+  Result<int64_t> DropEventsBefore(const std::string& run_id, int64_t ns);
 
   // --- Reading. ---
   Result<std::vector<RunRow>> Runs() const;  // oldest first
@@ -119,7 +125,8 @@ class Store {
   };
   static constexpr int kSummaryBuckets = 64;
   Result<std::vector<SummaryBucket>> ChunkSummary(int64_t track_id, int64_t chunk_index) const;
-  // Every event of the run that overlaps the span, track by track; stop by returning false.
+  // Every event of the run that overlaps the span, track by track, of one state of the store; stop
+  // by returning false. The sink may read from this store, not write to it.
   using EventSink = std::function<bool(const TrackRow&, const EventBatch&)>;
   Status ReadEvents(const std::string& run_id, Span, const EventSink&) const;
 

@@ -81,6 +81,32 @@ Status Store::Append(int64_t track_id, const EventBatch& batch) {
   return {};
 }
 
+Result<int64_t> Store::DropEventsBefore(const std::string& run_id, int64_t ns) {
+  Impl& impl = *impl_;
+  if (Status may = impl.MayWrite("DropEventsBefore"); !may.ok()) return may.error();
+  const auto tracks = Tracks(run_id);
+  if (!tracks.ok()) return tracks.error();
+  int64_t dropped = 0;
+  for (const TrackRow& track : *tracks) {
+    auto chunks = Chunks(track.track_id, {});
+    if (!chunks.ok()) return chunks.error();
+    if (!chunks->empty()) chunks->pop_back();  // the unfinished one may be in memory
+    for (const ChunkRow& chunk : *chunks) {
+      if (chunk.last_ns >= ns) continue;
+      for (const char* sql : {"DELETE FROM chunk_data WHERE chunk_key = ?1 << 32 | ?2",
+                              "DELETE FROM chunk WHERE track_id = ?1 AND chunk_index = ?2"}) {
+        auto use = impl.db.Prepare(sql);
+        if (!use.ok()) return use.error();
+        (*use)->Bind(0, chunk.track_id);
+        (*use)->Bind(1, chunk.chunk_index);
+        if (Status status = impl.Note(use->Run("chunk")); !status.ok()) return status.error();
+      }
+      dropped += chunk.events;
+    }
+  }
+  return dropped;
+}
+
 // The track's unfinished chunk, read back if it is not in memory.
 Result<Store::Impl::Unfinished*> Store::Impl::TakeUp(int64_t track_id) {
   const auto [found, fresh] = unfinished.try_emplace(track_id);

@@ -20,6 +20,23 @@ void Keep(EventBatch& batch, Store::Span span) {
   std::erase_if(batch.events, [&](const Event& event) { return !Overlaps(event, span); });
 }
 
+// All reads in its life see one state of the store, unless they are in a transaction anyway.
+class Snapshot {
+ public:
+  explicit Snapshot(Database& db) : db_(db), own_(sqlite3_get_autocommit(db.get()) != 0) {
+    if (own_) (void)db_.Execute("BEGIN");
+  }
+  ~Snapshot() {
+    if (own_) (void)db_.Execute("COMMIT");
+  }
+  Snapshot(const Snapshot&) = delete;
+  Snapshot& operator=(const Snapshot&) = delete;
+
+ private:
+  Database& db_;
+  const bool own_;
+};
+
 Error InChunk(const std::string& file, int64_t track_id, int64_t index, const Error& error) {
   return {fmt::format("store {}: chunk {} of track {}: {}", file, index, track_id, error.message)};
 }
@@ -117,6 +134,8 @@ Result<std::vector<Store::SummaryBucket>> Store::ChunkSummary(int64_t track_id,
 }
 
 Status Store::ReadEvents(const std::string& run_id, Span span, const EventSink& sink) const {
+  if (Status fresh = impl_->Refresh(); !fresh.ok()) return fresh;
+  const Snapshot snapshot(impl_->db);
   const auto tracks = Tracks(run_id);
   if (!tracks.ok()) return tracks.error();
   for (const TrackRow& track : *tracks) {

@@ -349,6 +349,23 @@ TEST(Store, ChunkNames_AreSummedOverChunks) {
   EXPECT_EQ((*names)[1].events, 5);
 }
 
+TEST(Store, DropEventsBefore_LeavesNewerEventsAndAllWindows) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  ASSERT_OK(store.Put(PoolWindowRow{"run", "compute", 0, 10}));
+  Commit(store, track, Ranges(20000, 0));
+  ASSERT_OK(store.Begin());
+  const auto dropped = store.DropEventsBefore("run", 10'000'000);
+  ASSERT_OK(store.Commit());
+  EXPECT_EQ(*dropped, 8192);
+  EXPECT_EQ(AllEvents(store), Ranges(20000 - 8192, 8'192'000).events);
+  ASSERT_OK(store.DropEventsBefore("run", INT64_MAX));
+  Commit(store, track, Ranges(1, 20'000'000));  // the unfinished chunk goes on
+  EXPECT_EQ(AllEvents(store), Ranges(20001 - 16384, 16'384'000).events);
+  EXPECT_EQ(store.PoolWindows("run", {})->size(), 1u);
+}
+
 TEST(Store, CounterChunk_KnowsItsLimits) {
   Scratch scratch;
   Store store = Opened(scratch / "run.db", kWrite);
@@ -429,6 +446,25 @@ TEST(Store, TwoWritersInTurn_DoNotUndoEachOther) {
     Commit(i % 2 ? one : other, track, Ranges(1000, i * 1'000'000));
   }
   EXPECT_EQ(AllEvents(one), Ranges(10000, 0).events);
+}
+
+TEST(Store, ReadEvents_IsOfOneStateWhateverTheWriterDoes) {
+  Scratch scratch;
+  Store writer = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(writer);
+  Commit(writer, track, Ranges(20000, 0));
+  const Store reader = Opened(scratch / "run.db", kRead);
+  size_t seen = 0;
+  ASSERT_OK(reader.ReadEvents("run", {}, [&](const TrackRow&, const EventBatch& batch) {
+    if (seen == 0) {
+      EXPECT_TRUE(writer.DropEventsBefore("run", INT64_MAX).ok());
+      Commit(writer, track, Ranges(1000, 20'000'000));
+    }
+    seen += batch.events.size();
+    return true;
+  }));
+  EXPECT_EQ(seen, 20000u);
+  EXPECT_EQ(AllEvents(reader), Ranges(21000 - 16384, 16'384'000).events);
 }
 
 TEST(Store, OwnCommits_AreSeenInTheDataVersion) {
