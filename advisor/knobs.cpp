@@ -49,6 +49,11 @@ Status SetKnob(Model& model, const std::string& knob, const std::string& value) 
     if (knob == link->name + ".codec") return SetCodec(knob, value, *link);
   }
   if (knob == "lag_bound") return SetNumber(knob, value, 0, 1024, model.lag_bound);
+  if (knob == "mode") {
+    if (value != "sync" && value != "async") return BadValue(knob, value, "sync or async");
+    model.async = value == "async";
+    return {};
+  }
   if (knob == "micro_batches") return SetNumber(knob, value, 1, 65536, model.micro_batches);
   return Error{
       fmt::format("unknown knob '{}': known are {}", knob, fmt::join(KnobNames(model), ", "))};
@@ -85,6 +90,7 @@ std::string KnobValue(const Model& model, const std::string& knob) {
   }
   if (knob == "lag_bound") return std::to_string(model.lag_bound);
   if (knob == "micro_batches") return std::to_string(model.micro_batches);
+  if (knob == "mode") return model.async ? "async" : "sync";
   return "";
 }
 
@@ -104,6 +110,10 @@ std::string ApplyFlags(const Model& model, const Changes& changes) {
   std::vector<std::string> flags;
   for (const auto& [knob, value] : changes) {
     if (KnobValue(model, knob) == value) continue;
+    if (knob == "mode") {
+      flags.push_back("--" + value);
+      continue;
+    }
     std::string flag = knob;
     for (char& c : flag) {
       if (c == '.' || c == '_') c = '-';
@@ -116,7 +126,9 @@ std::string ApplyFlags(const Model& model, const Changes& changes) {
 std::string ClassOf(const Changes& changes) {
   std::string klass = "lossless";
   for (const auto& [knob, value] : changes) {
-    if (knob == "lag_bound" || knob == "micro_batches") return "changes training";
+    if (knob == "lag_bound" || knob == "micro_batches" || knob == "mode") {
+      return "changes training";
+    }
     if (knob.ends_with(".codec") && value != "none") klass = "reduced precision";
   }
   return klass;

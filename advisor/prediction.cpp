@@ -75,7 +75,7 @@ Predictor::Predictor(const Calibrated& calibrated, Run run, int replicates)
 }
 
 double Predictor::Speedup(size_t r, const Simulated& after, const Model& changed) const {
-  const bool async = calibrated_.model.async;
+  const bool async = calibrated_.model.async || changed.async;
   const Simulated& before = before_[r];
   if (!before.finished || !after.finished) return 0;
   const double work = static_cast<double>(changed.micro_batches) / replicates_[r].micro_batches;
