@@ -18,8 +18,11 @@ class Figures(EndToEnd):
                         if k.endswith("_ns") and k not in ("start_ns", "window_ns"))
             self.assertEqual(total, window["window_ns"], window)
 
-        begin = min(w["start_ns"] for w in windows)
-        end = max(w["start_ns"] + w["window_ns"] for w in windows)
+        # The report's figures are of the whole windows within the part that it analysed.
+        inside = [w for w in windows if w["start_ns"] >= report["analysed_begin_ns"]
+                  and w["start_ns"] + w["window_ns"] <= report["analysed_end_ns"]]
+        begin = min(w["start_ns"] for w in inside)
+        end = max(w["start_ns"] + w["window_ns"] for w in inside)
         # Work ranges (category 1) and applied messages (transfers at stage apply), as intervals.
         rows = self.sql(
             "SELECT pool, worker_index, start_ns, start_ns + duration_ns AS end_ns FROM event"
@@ -31,16 +34,16 @@ class Figures(EndToEnd):
         for row in rows:
             worker = (row["pool"], row["worker_index"])
             start = max(row["start_ns"], last.get(worker, begin))
-            if row["end_ns"] > start:
-                busy[worker] += min(row["end_ns"], end) - start
-                last[worker] = row["end_ns"]
+            stop = min(row["end_ns"], end)
+            if stop > start:
+                busy[worker] += stop - start
+                last[worker] = stop
         pools = collections.defaultdict(list)
         for (pool, _), ns in busy.items():
             pools[pool].append(ns)
         self.assertEqual({p["name"] for p in report["pools"]}, set(pools))
         for pool in report["pools"]:
-            # A worker's wall time is the part of the run that its windows cover.
-            wall = sum(w["window_ns"] for w in windows if w["pool"] == pool["name"])
+            wall = (end - begin) * pool["workers"]
             self.assertAlmostEqual(pool["busy_ratio"], sum(pools[pool["name"]]) / wall, delta=0.02)
             self.assertAlmostEqual(sum(pool["state_ratios"].values()), 1, places=6)
 
