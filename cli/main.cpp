@@ -45,7 +45,8 @@ int main(int argc, char** argv) {
   if (print_doc->count() > 0) {
     fmt::print("# Command line\n\nPrinted by the program's own `--help`.\n");
     for (const CLI::App* command : app.get_subcommands({})) {
-      fmt::print("\n## poolscope {}\n\n```\n{}```\n", command->get_name(), command->help());
+      fmt::print("\n## poolscope {}\n\n```\n{}```\n", command->get_name(),
+                 command->help("poolscope"));
     }
     return 0;
   }
