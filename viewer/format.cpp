@@ -60,4 +60,30 @@ std::string FormatPercent(double ratio) {
   return fmt::format("{:.1f} %", percent);
 }
 
+std::string FormatSentence(std::string text) {
+  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
+    // A word with a dot or underscore in it is a name and stays as it is.
+    const std::string first = text.substr(0, text.find(' '));
+    if (first.find_first_of("._:") == std::string::npos) text[0] = static_cast<char>(text[0] - 32);
+  }
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool after_digit = i > 0 && text[i - 1] >= '0' && text[i - 1] <= '9';
+    if (text.compare(i, 2, "->") == 0) {
+      out += "\xe2\x86\x92";
+      ++i;
+    } else if (text[i] == ' ' && after_digit && i + 1 < text.size()) {
+      const size_t end = text.find_first_of(" ,.;)]", i + 1);
+      const std::string unit = text.substr(i + 1, end == std::string::npos ? end : end - i - 1);
+      const bool is_unit = unit == "%" || unit == "s" || unit == "ms" || unit == "us" ||
+                           unit == "ns" || unit == "x" || unit == "B" || unit == "kB" ||
+                           unit == "MB" || unit == "GB";
+      out += is_unit ? "\xc2\xa0" : " ";
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 }  // namespace poolscope

@@ -11,4 +11,8 @@ std::string FormatBytes(double bytes);    // "1.50 MB" (powers of 1000)
 std::string FormatCount(double count);    // "12.3 k", "4.56 M"; whole below 10 000
 std::string FormatPercent(double ratio);  // "4.2 %", "57 %"
 
+// A sentence of the report as a panel shows it: first letter upper case, "->" as an arrow, no line
+// break between a number and its unit.
+std::string FormatSentence(std::string text);
+
 }  // namespace poolscope

@@ -53,7 +53,7 @@ struct LaneSource {
 std::vector<Lane> MakeLanes(const LaneSource& source);
 
 struct LaneStyle {
-  float title = 26, states = 18, row = 17, gap = 3, curve = 40, group_gap = 10;
+  float title = 26, states = 20, row = 17, gap = 3, curve = 40, group_gap = 10;
 };
 struct LaneBox {
   float top = 0;     // from the top of the first lane

@@ -346,6 +346,7 @@ Status PictureMaker::MakeBandwidth(const Catalog& catalog, const Lane& lane, con
     for (size_t i = 0; i < buckets; ++i) {
       const double rate = bytes[i] / static_cast<double>(bucket_ns) * 1e9;
       const int64_t begin = first + static_cast<int64_t>(i) * bucket_ns;
+      if (begin + bucket_ns < catalog.begin_ns || begin > catalog.end_ns) continue;
       if (!picture.samples.empty() && picture.samples.back().high == rate) {
         picture.samples.back().end_ns = begin + bucket_ns;
       } else {

@@ -24,6 +24,7 @@ std::string StateAsJson(const View& view, const PanelContext& context, bool sett
   state["panel"] = PanelName(view.panel);
   state["help"] = view.help;
   state["search"] = view.search;
+  state["search_open"] = view.search_open;
   state["finding"] = view.finding;
   state["settled"] = settled;
   state["events_in_sight"] = context.events_in_sight;
@@ -55,7 +56,7 @@ std::string StateAsJson(const View& view, const PanelContext& context, bool sett
     const Lane& row = context.answer->catalog->lanes[index];
     state["lanes"].push_back({{"label", row.label},
                               {"subject", row.subject},
-                              {"kind", static_cast<int>(row.kind)},
+                              {"ranges", row.kind == LaneKind::kRanges},
                               {"y", context.timeline.y + context.boxes[index].top - view.scroll},
                               {"height", context.boxes[index].height}});
   }

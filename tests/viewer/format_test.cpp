@@ -28,5 +28,16 @@ TEST(Format, BytesAndCountsAndPercent) {
   EXPECT_EQ(FormatPercent(0.57), "57 %");
 }
 
+TEST(Format, SentenceBeginsLargeAndKeepsNumbersWithTheirUnits) {
+  EXPECT_EQ(FormatSentence("too much: 18.6 % of it, 430.0 ms -> 290 ms"),
+            "Too much: 18.6\xc2\xa0% of it, 430.0\xc2\xa0ms \xe2\x86\x92 290\xc2\xa0ms");
+  EXPECT_EQ(FormatSentence("compute 8 -> 10 workers"), "Compute 8 \xe2\x86\x92 10 workers");
+}
+
+TEST(Format, SentenceKeepsANameAtItsBeginning) {
+  EXPECT_EQ(FormatSentence("gradients.codec none"), "gradients.codec none");
+  EXPECT_EQ(FormatSentence("gradients: stood"), "gradients: stood");
+}
+
 }  // namespace
 }  // namespace poolscope

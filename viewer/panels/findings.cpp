@@ -15,12 +15,17 @@ std::string Title(std::string rule) {
   return rule;
 }
 
+// "gradients.codec none -> bf16" with a real arrow.
+std::string Change(const std::string& change) {
+  return FormatSentence("." + change).substr(1);  // the dot: no capital letter
+}
+
 void Advice(const Recommendation& advice, const PanelContext& context) {
   const float scale = context.scale();
   const Fonts& fonts = context.gui->fonts();
   ImGui::PushFont(fonts.bold);
   ImGui::PushStyleColor(ImGuiCol_Text, StateColour(State::kBusy));
-  ImGui::TextWrapped("\xe2\x86\x92 %s", advice.change.c_str());
+  ImGui::TextWrapped("\xe2\x86\x92 %s", Change(advice.change).c_str());
   ImGui::PopStyleColor();
   ImGui::PopFont();
   std::string gain =
@@ -34,7 +39,7 @@ void Advice(const Recommendation& advice, const PanelContext& context) {
   ImGui::TextDisabled("%s", kind.c_str());
   if (!advice.apply.empty()) {
     ImGui::PushFont(fonts.mono);
-    const float room = ImGui::GetContentRegionAvail().x - 12 * scale;
+    const float room = ImGui::GetContentRegionAvail().x - 24 * scale;
     const ImVec2 size = ImGui::CalcTextSize(advice.apply.c_str(), nullptr, false, room);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     ImGui::GetWindowDrawList()->AddRectFilled(
@@ -69,17 +74,17 @@ PanelRect Card(const Finding& finding, int index, PanelContext& context, View& v
   ImGui::PushStyleColor(ImGuiCol_Text, tint);
   ImGui::TextUnformatted(finding.severity.c_str());
   ImGui::PopStyleColor();
-  ImGui::TextWrapped("%s", finding.summary.c_str());
+  ImGui::TextWrapped("%s", FormatSentence(finding.summary).c_str());
   if (finding.recommendation) {
     Advice(*finding.recommendation, context);
   } else if (!finding.abstained.empty()) {
-    ImGui::TextDisabled("no recommendation: %s", finding.abstained.c_str());
+    ImGui::TextDisabled("No recommendation: %s", FormatSentence(finding.abstained).c_str());
   }
   if (chosen) {
     for (size_t i = 0; i < finding.evidence.size(); ++i) {
       const Evidence& evidence = finding.evidence[i];
       ImGui::PushStyleColor(ImGuiCol_Text, colour::kDim);
-      ImGui::TextWrapped("\xe2\x80\xa2 %s", evidence.text.c_str());
+      ImGui::TextWrapped("\xe2\x80\xa2 %s", FormatSentence(evidence.text).c_str());
       ImGui::PopStyleColor();
       if (ImGui::IsItemClicked()) GoToFinding(view, *context.report, index, i);
     }

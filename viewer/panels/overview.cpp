@@ -173,7 +173,8 @@ void DrawOverview(PanelContext& context, View&) {
     RightAligned(FormatPercent(*report.replay_error) + " off");
   }
   ImGui::PushTextWrapPos(0);
-  if (!report.replay_note.empty()) ImGui::TextDisabled("%s", report.replay_note.c_str());
+  if (!report.replay_note.empty())
+    ImGui::TextDisabled("%s", FormatSentence(report.replay_note).c_str());
   for (const std::string& unseen : report.unseen) {
     ImGui::TextDisabled("not seen: %s", unseen.c_str());
   }

@@ -93,6 +93,7 @@ void PaintLanes(TimelineFrame& frame) {
   context.events_in_sight = 0;
   context.hovered.reset();
   context.hovered_title = -1;
+  const std::vector<float> steps = StepLines(frame);
   for (size_t i = 0; i < frame.lanes.size(); ++i) {
     const LaneBox& box = context.boxes[i];
     const float top = frame.Top(i);
@@ -107,6 +108,9 @@ void PaintLanes(TimelineFrame& frame) {
       PaintLabel(frame, i);
       frame.plain.Add(frame.area.x, top, frame.area.x + frame.area.width, top + box.height,
                       colour::kLane);
+      for (const float x : steps) {
+        frame.plain.Add(x, top, x + 1, top + box.height, Mix(colour::kLane, colour::kLine, 0.7f));
+      }
       PaintPicture(frame, i);
     }
   }
@@ -147,7 +151,6 @@ void Paint(PanelContext& context, View& view, const PanelRect& rect) {
   opaque_pass::Begin(list);
   list->ChannelsSetCurrent(1);
   PaintLanes(frame);
-  PaintStepLines(frame);
   plain.Flush();
   list->ChannelsSetCurrent(0);
   opaque_pass::End(list);

@@ -84,21 +84,19 @@ void PaintAxis(TimelineFrame& frame) {
   Text(frame.list, frame.fonts().small, x, line + 2 * frame.scale(), colour::kDim, "steps");
 }
 
-void PaintStepLines(TimelineFrame& frame) {
+std::vector<float> StepLines(const TimelineFrame& frame) {
+  std::vector<float> lines;
   const std::vector<StepRow>& steps = frame.context.answer->steps;
-  if (steps.size() < 2) return;
-  const double apart = frame.view.axis.span_ns() <= 0
-                           ? 0
-                           : (frame.view.axis.ToPixel(steps.back().end_ns) -
-                              frame.view.axis.ToPixel(steps.front().end_ns)) /
-                                 static_cast<double>(steps.size() - 1);
-  if (apart < 6) return;
+  if (steps.size() < 2) return lines;
+  const double apart = (frame.view.axis.ToPixel(steps.back().end_ns) -
+                        frame.view.axis.ToPixel(steps.front().end_ns)) /
+                       static_cast<double>(steps.size() - 1);
+  if (apart < 6) return lines;
   for (const StepRow& step : steps) {
-    const float x = frame.area.x + static_cast<float>(frame.view.axis.ToPixel(step.end_ns));
-    if (x < frame.area.x || x > frame.area.x + frame.area.width) continue;
-    frame.list->AddLine(ImVec2(x, frame.area.y), ImVec2(x, frame.area.y + frame.area.height),
-                        WithAlpha(colour::kLine, 0.7f));
+    const float x = frame.At(step.end_ns);
+    if (x >= frame.area.x && x < frame.area.x + frame.area.width) lines.push_back(std::floor(x));
   }
+  return lines;
 }
 
 }  // namespace poolscope

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -37,7 +38,8 @@ struct TimelineFrame {
 };
 
 void PaintAxis(TimelineFrame& frame);
-void PaintStepLines(TimelineFrame& frame);
+// Where steps end, in pixels of the window; empty where they are too close to tell apart.
+std::vector<float> StepLines(const TimelineFrame& frame);
 void PaintTitle(TimelineFrame& frame, size_t lane);
 void PaintLabel(TimelineFrame& frame, size_t lane);
 void PaintLosses(TimelineFrame& frame);

@@ -35,7 +35,7 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
   std::string verdict = "Looking for the bottleneck\xe2\x80\xa6";
   Colour tint = colour::kDim;
   if (context.report) {
-    verdict = context.report->verdict;
+    verdict = FormatSentence(context.report->verdict);
     tint = StateColour(State::kBusy);
     for (const Finding& finding : context.report->findings) {
       tint = SeverityColour(finding.severity);
