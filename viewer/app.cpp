@@ -85,7 +85,7 @@ void App::TakeInput(const std::deque<InputEvent>& events) {
         if (!event.down) break;
         if (event.code == kKeyEscape) {
           view_.Press(kKeyEscape, false);
-        } else if (!typing && !event.control) {
+        } else if (!typing && !event.control && event.code != '/') {
           view_.Press(event.code, event.shift);
         }
         break;

@@ -142,10 +142,6 @@ bool View::Press(int key, bool shift) {
       if (follow) FollowEnd();
       return true;
     case '/':
-      if (shift) {
-        help = !help;
-        return true;
-      }
       search_open = true;
       search_focus = true;
       return true;

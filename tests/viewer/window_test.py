@@ -224,7 +224,7 @@ class Window(unittest.TestCase):
         self.assertEqual(state["panel"], "details")
 
     def test_help_opens_and_an_idle_viewer_takes_no_time(self):
-        self.xdotool("type", "?")
+        self.xdotool("key", "question")
         self.wait(lambda s: s["help"])
         self.xdotool("key", "Escape")
         self.wait(lambda s: not s["help"] and s["settled"])
