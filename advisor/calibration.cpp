@@ -145,6 +145,7 @@ PoolModel CalibratePool(const RunData& run, const EventRecords& records, int poo
     part.cpu_ns += static_cast<double>(std::max<int64_t>(0, work.cpu_ns));
   }
   std::vector<std::pair<uint32_t, const Gathered*>> order;
+  order.reserve(operations.size());
   for (const auto& [name, gathered] : operations) order.emplace_back(name, &gathered);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return a.second->first_offset_ns < b.second->first_offset_ns;

@@ -2,62 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <map>
-#include <queue>
 
 #include "advisor/admission_state.h"
+#include "advisor/event_queue.h"
 #include "advisor/link_state.h"
 #include "advisor/random.h"
 #include "advisor/run_data.h"
 #include "advisor/shared_cores.h"
+#include "advisor/simulated_worker.h"
 
 namespace poolscope {
 namespace {
 
 constexpr int64_t kMostEvents = 20'000'000;
 
-enum class Doing : uint8_t { kBusy, kBlocked, kWaitLink, kWaitCredit, kOther, kCount };
-enum class Phase : uint8_t { kBegin, kOperations, kEncode, kHandOver, kReceive };
-// What a sleeping worker is woken by.
-enum class Sleep : uint8_t { kNo, kMessage, kSlot, kCredit };
-
-struct Worker {
-  bool is_compute = false;
-  int index = 0;
-  Phase phase = Phase::kBegin;
-  Sleep sleep = Sleep::kNo;
-  Doing doing = Doing::kOther;
-  double since = 0;
-  std::array<double, static_cast<size_t>(Doing::kCount)> spent{};
-  Random random{0};
-  // Progress.
-  size_t operation = 0;
-  bool step_operations = false;  // in the operations made once per step
-  int micro_batch = 0;
-  int attempt = 0;
-  int destination = 0;
-  uint64_t blocked_order = 0;  // grows with the time of becoming blocked; 0: it is not
-  int received = 0;            // messages of this step: weights (compute) or gradients (update)
-  int version = 0;             // held (compute) or made (update)
-  std::vector<int> shards;     // compute: the version held of each shard
-  std::map<int, int> early;    // asynchronous update: accepted messages of later steps
-  std::vector<int> undecided;  // asynchronous update: attempts that wait for admission
-};
-
-enum class Happening : uint8_t { kWorker, kLaneFree, kArrival, kCores };
-
-struct Timed {
-  double at;
-  uint64_t order;  // ties in the order of scheduling
-  Happening what;
-  int index;  // worker, link (0 gradients, 1 weights)
-  uint64_t generation;
-  SimulatedMessage message;
-  bool operator>(const Timed& other) const {
-    return at != other.at ? at > other.at : order > other.order;
-  }
-};
+using Worker = SimulatedWorker;
 
 class Simulation {
  public:
@@ -82,11 +41,11 @@ class Simulation {
 
   Simulated Run() {
     for (size_t i = 0; i < workers_.size(); ++i) Advance(workers_[i]);
-    const size_t target = static_cast<size_t>(options_.steps + options_.warm_up_steps);
+    const size_t target =
+        static_cast<size_t>(options_.steps) + static_cast<size_t>(options_.warm_up_steps);
     int64_t events = 0;
     while (!queue_.empty() && step_ends_.size() <= target && ++events < kMostEvents) {
-      const Timed next = queue_.top();
-      queue_.pop();
+      const Timed next = queue_.Next();
       now_ = next.at;
       Handle(next);
     }
@@ -98,26 +57,17 @@ class Simulation {
   int Id(const Worker& worker) const {
     return worker.is_compute ? worker.index : model_.compute.workers + worker.index;
   }
-  void Schedule(double at, Happening what, int index, const SimulatedMessage& message = {},
-                uint64_t generation = 0) {
-    queue_.push({at, order_++, what, index, generation, message});
-  }
-  void Become(Worker& worker, Doing doing) {
-    worker.spent[static_cast<size_t>(worker.doing)] += now_ - worker.since;
-    worker.since = now_;
-    worker.doing = doing;
-  }
   void Spend(Worker& worker, double ns, Doing doing) {
-    Become(worker, doing);
-    Schedule(now_ + ns, Happening::kWorker, Id(worker));
+    worker.Become(now_, doing);
+    queue_.Schedule(now_ + ns, Happening::kWorker, Id(worker));
   }
   void Wait(Worker& worker, Sleep sleep, Doing doing) {
-    Become(worker, doing);
+    worker.Become(now_, doing);
     worker.sleep = sleep;
   }
   void Wake(Worker& worker, double delay_ns = 0) {
     worker.sleep = Sleep::kNo;
-    Schedule(now_ + delay_ns, Happening::kWorker, Id(worker));
+    queue_.Schedule(now_ + delay_ns, Happening::kWorker, Id(worker));
   }
   void WakeAll(bool compute, Sleep sleep) {
     for (Worker& worker : workers_) {
@@ -141,7 +91,8 @@ class Simulation {
   void RescheduleCores() {
     ++cores_generation_;
     if (!cores_.empty()) {
-      Schedule(std::max(now_, cores_.NextEnd()), Happening::kCores, 0, {}, cores_generation_);
+      queue_.Schedule(std::max(now_, cores_.NextEnd()), Happening::kCores, 0, {},
+                      cores_generation_);
     }
   }
 
@@ -176,7 +127,8 @@ class Simulation {
 
   Worker& Compute(int index) { return workers_[static_cast<size_t>(index)]; }
   Worker& Update(int index) {
-    return workers_[static_cast<size_t>(model_.compute.workers + index)];
+    const int at = model_.compute.workers + index;
+    return workers_[static_cast<size_t>(at)];
   }
   LinkState& Out(const Worker& worker) { return links_[worker.is_compute ? 0 : 1]; }
   LinkState& In(const Worker& worker) { return links_[worker.is_compute ? 1 : 0]; }
@@ -189,8 +141,8 @@ class Simulation {
     SimulatedMessage message;
     while (link.StartNext(message)) {
       const double free_at = now_ + link.lane_ns();
-      Schedule(free_at, Happening::kLaneFree, index);
-      Schedule(free_at + link.model().latency_ns, Happening::kArrival, index, message);
+      queue_.Schedule(free_at, Happening::kLaneFree, index);
+      queue_.Schedule(free_at + link.model().latency_ns, Happening::kArrival, index, message);
     }
   }
 
@@ -207,7 +159,7 @@ class Simulation {
       ns *= static_cast<double>(pool.calibrated_workers) / pool.workers;
     }
     if (operation.on_cores) {
-      Become(worker, Doing::kBusy);
+      worker.Become(now_, Doing::kBusy);
       cores_.Start(now_, Id(worker), ns + operation.gap_ns);
       RescheduleCores();
     } else {
@@ -283,7 +235,7 @@ class Simulation {
       // A worker that computes takes its weights while it stands blocked: an update worker that
       // cannot deliver them would not empty its own buffer.
       if (worker.is_compute && model_.async && InstallArrived(worker)) return false;
-      if (worker.blocked_order == 0) worker.blocked_order = ++order_;
+      if (worker.blocked_order == 0) worker.blocked_order = ++blocked_;
       Wait(worker, Sleep::kSlot, Doing::kBlocked);
       return false;
     }
@@ -470,7 +422,7 @@ class Simulation {
     step_ends_.push_back(now_);
     if (step_ends_.size() != static_cast<size_t>(options_.warm_up_steps) + 1) return;
     for (Worker& worker : workers_) {
-      Become(worker, worker.doing);
+      worker.Become(now_, worker.doing);
       worker.spent = {};
     }
     for (LinkState& link : links_) link.MeasureFrom(now_);
@@ -478,32 +430,11 @@ class Simulation {
     started_before_ = admission_.started();
   }
 
-  SimulatedStates States(bool compute, double wall) const {
-    SimulatedStates states;
-    double workers = 0;
-    std::array<double, static_cast<size_t>(Doing::kCount)> sum{};
-    for (const Worker& worker : workers_) {
-      if (worker.is_compute != compute) continue;
-      ++workers;
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += worker.spent[i];
-    }
-    if (workers == 0 || wall <= 0) return states;
-    const auto share = [&](Doing doing) {
-      return sum[static_cast<size_t>(doing)] / (workers * wall);
-    };
-    states.busy = share(Doing::kBusy);
-    states.blocked_link = share(Doing::kBlocked);
-    states.wait_link = share(Doing::kWaitLink);
-    states.wait_credit = share(Doing::kWaitCredit);
-    states.other = share(Doing::kOther);
-    return states;
-  }
-
   Simulated Result(bool finished) {
     Simulated result;
     result.finished = finished;
     if (!finished) return result;
-    for (Worker& worker : workers_) Become(worker, worker.doing);
+    for (Worker& worker : workers_) worker.Become(now_, worker.doing);
     const auto first = static_cast<size_t>(options_.warm_up_steps);
     const double wall = step_ends_.back() - step_ends_[first];
     std::vector<double> steps;
@@ -517,8 +448,8 @@ class Simulation {
       const double discarded = static_cast<double>(admission_.discarded() - discarded_before_);
       result.accepted = 1 - discarded / started;
     }
-    result.compute = States(true, wall);
-    result.update = States(false, wall);
+    result.compute = MeanStates(workers_, true, wall);
+    result.update = MeanStates(workers_, false, wall);
     result.gradients = {links_[0].MeanDepth(now_), links_[0].LaneBusy(now_)};
     result.weights = {links_[1].MeanDepth(now_), links_[1].LaneBusy(now_)};
     return result;
@@ -527,13 +458,13 @@ class Simulation {
   const Model& model_;
   const SimulationOptions options_;
   double now_ = 0;
-  uint64_t order_ = 0;
-  std::priority_queue<Timed, std::vector<Timed>, std::greater<>> queue_;
+  EventQueue queue_;
   std::vector<Worker> workers_;
   std::array<LinkState, 2> links_;
   AdmissionState admission_;
   SharedCores cores_;
   uint64_t cores_generation_ = 0;
+  uint64_t blocked_ = 0;  // how often a worker has become blocked
   std::vector<double> step_ends_;
   int updates_ = 0;
   int64_t discarded_before_ = 0, started_before_ = 0;
