@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <system_error>
 
@@ -15,6 +16,13 @@ namespace {
 constexpr uintmax_t kSmallestPage = 512;
 
 std::filesystem::path WalOf(const std::filesystem::path& path) { return path.string() + "-wal"; }
+
+// Whether readers may take locks, in the file that SQLite shares for them beside the log.
+bool MayLock(const std::filesystem::path& path) {
+  const std::string locks = path.string() + "-shm";
+  if (access(locks.c_str(), F_OK) == 0) return access(locks.c_str(), R_OK | W_OK) == 0;
+  return access(std::filesystem::absolute(path).parent_path().c_str(), W_OK) == 0;
+}
 
 // What can be told without opening the file: opening and closing it ourselves would release the
 // locks that this process's other connections hold on it.
@@ -59,30 +67,46 @@ Store::~Store() {
 
 Result<Store> Store::Open(const std::filesystem::path& path, Mode mode) {
   if (Status status = CheckPath(path, mode); !status.ok()) return status.error();
-  using Access = Database::Access;
-  Access access = Access::kWrite;
-  if (mode == Mode::kRead) {
-    // With no log beside it nobody is writing, and reading it as immutable creates nothing. With a
-    // log the locks are needed; where they cannot be had (read-only media) the log is not read.
-    std::error_code ignored;
-    access = std::filesystem::exists(WalOf(path), ignored) ? Access::kRead : Access::kReadImmutable;
+  auto impl = mode == Mode::kRead ? Impl::OpenForReading(path)
+                                  : Impl::OpenAs(path, Database::Access::kWrite);
+  if (!impl.ok()) return impl.error();
+  return Store(std::move(*impl));
+}
+
+Store::Impl::Stamp Store::Impl::StampOf(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return {std::filesystem::last_write_time(path, ignored),
+          std::filesystem::file_size(path, ignored)};
+}
+
+Result<std::unique_ptr<Store::Impl>> Store::Impl::OpenAs(const std::filesystem::path& path,
+                                                         Database::Access access) {
+  const Stamp stamp = StampOf(path);
+  auto database = Database::Open(path, access);
+  if (!database.ok()) return database.error();
+  auto impl = std::make_unique<Impl>(
+      path, access == Database::Access::kWrite ? Mode::kWrite : Mode::kRead, std::move(*database));
+  impl->immutable = access == Database::Access::kReadImmutable;
+  impl->stamp = stamp;
+  if (Status status = impl->Check(); !status.ok()) return status.error();
+  if (Status status = impl->Prepare(); !status.ok()) return status.error();
+  return impl;
+}
+
+// With no log beside it nobody is writing, and reading it as immutable creates nothing. With a log
+// its locks are needed; where they cannot be had (read-only media) the log is left unread.
+Result<std::unique_ptr<Store::Impl>> Store::Impl::OpenForReading(
+    const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(WalOf(path), ignored)) {
+    return OpenAs(path, Database::Access::kReadImmutable);
   }
-  std::optional<Error> first_error;
-  while (true) {
-    auto database = Database::Open(path, access);
-    if (!database.ok()) return database.error();
-    auto impl = std::make_unique<Impl>(path, mode, std::move(*database));
-    impl->immutable = access == Access::kReadImmutable;
-    Status status = impl->Check();
-    if (status.ok()) status = impl->Prepare();
-    if (status.ok()) return Store(std::move(impl));
-    const int code = sqlite3_errcode(impl->db.get());
-    if (access != Access::kRead || (code != SQLITE_CANTOPEN && code != SQLITE_READONLY)) {
-      return first_error ? *first_error : status.error();
-    }
-    first_error = status.error();
-    access = Access::kReadImmutable;
-  }
+  auto impl = OpenAs(path, Database::Access::kRead);
+  if (impl.ok() || MayLock(path)) return impl;
+  auto without_log = OpenAs(path, Database::Access::kReadImmutable);
+  if (!without_log.ok()) return impl;
+  (*without_log)->without_log = true;
+  return without_log;
 }
 
 Result<int64_t> Store::Impl::Pragma(const char* sql) {
@@ -148,19 +172,19 @@ Status Store::Impl::Prepare() {
 }
 
 Status Store::Impl::Refresh() {
+  if (!immutable) return {};
   std::error_code ignored;
-  if (!immutable || !std::filesystem::exists(WalOf(path), ignored)) return {};
-  auto database = Database::Open(path, Database::Access::kRead);
-  if (!database.ok()) return database.error();
-  std::swap(db, *database);
-  immutable = false;
-  if (Status status = Check(); !status.ok()) {  // no locks to be had: stay as we were
-    std::swap(db, *database);
-    immutable = true;
-    return {};
-  }
-  version_base += 1;
-  return Prepare();
+  const bool writer = !without_log && std::filesystem::exists(WalOf(path), ignored);
+  if (!writer && StampOf(path) == stamp) return {};
+  auto opened = OpenForReading(path);
+  if (!opened.ok()) return opened.error();
+  const auto version = Pragma("PRAGMA data_version");
+  version_base += 1 + (version.ok() ? *version : 0);
+  std::swap(db, (*opened)->db);
+  immutable = (*opened)->immutable;
+  without_log = (*opened)->without_log;
+  stamp = (*opened)->stamp;
+  return {};
 }
 
 const std::filesystem::path& Store::path() const { return impl_->path; }

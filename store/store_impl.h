@@ -1,5 +1,7 @@
 #pragma once
 
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -20,7 +22,16 @@ struct Store::Impl {
   const std::filesystem::path path;
   const Mode mode;
   Database db;
-  bool immutable = false;  // opened without locks, since nobody was writing
+
+  // What tells that a file has changed, for readers that are not told otherwise.
+  struct Stamp {
+    std::filesystem::file_time_type time;
+    uintmax_t bytes = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  bool immutable = false;    // opened without locks, since nobody was writing
+  bool without_log = false;  // there is a log, but it cannot be read here
+  Stamp stamp;               // when opened
 
   // The transaction. The first error in it stays, so that nothing after it is written alone.
   bool in_transaction = false;
@@ -56,7 +67,11 @@ struct Store::Impl {
   Result<Unfinished*> TakeUp(int64_t track_id);
 
   Result<int64_t> Pragma(const char* sql);
-  // An immutable store has no locks: once a writer has come, open it again with them.
+  static Result<std::unique_ptr<Impl>> OpenAs(const std::filesystem::path& path,
+                                              Database::Access access);
+  static Result<std::unique_ptr<Impl>> OpenForReading(const std::filesystem::path& path);
+  static Stamp StampOf(const std::filesystem::path& path);
+  // An immutable store has no locks: once a writer has come, or has been, open it again.
   Status Refresh();
   Status Check();  // that it is a store of this format
   Status CreateSchema();

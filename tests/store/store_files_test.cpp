@@ -252,6 +252,24 @@ TEST(StoreFile, ReadOnlyMedia_CanBeRead) {
   EXPECT_THAT(Refusal(scratch / "media/new.db", kWrite), HasSubstr("permissions"));
 }
 
+TEST(StoreFile, ReadOnlyMediaWithALog_ShowWhatTheFileItselfHolds) {
+  Scratch scratch;
+  const Mounted mounted(scratch / "media", "size=8m");
+  if (!mounted.ok()) GTEST_SKIP() << "cannot mount here";
+  MakeStore(scratch / "run.db");
+  Store writer = Opened(scratch / "run.db", kWrite);
+  ASSERT_TRUE(writer.Begin().ok());
+  ASSERT_TRUE(writer.Append(1, Ranges(5, 10'000)).ok());
+  ASSERT_TRUE(writer.Commit().ok());
+  for (const char* name : {"run.db", "run.db-wal"}) {
+    std::filesystem::copy_file(scratch / name, scratch / (std::string("media/") + name));
+  }
+  ASSERT_TRUE(mounted.MakeReadOnly());
+  const Store store = Opened(scratch / "media/run.db", kRead);
+  EXPECT_EQ(AllEvents(store).size(), 10u);
+  EXPECT_EQ(store.DataVersion(), store.DataVersion());
+}
+
 TEST(StoreFile, FullDisk_LosesNothingCommittedAndGoesOnWhenThereIsRoom) {
   Scratch scratch;
   const Mounted mounted(scratch / "small", "size=3m");

@@ -437,6 +437,23 @@ TEST(Store, ReaderThatCameFirst_FollowsAWriterThatComesLater) {
   EXPECT_EQ(AllEvents(reader).size(), 30u);
 }
 
+TEST(Store, ReaderThatCameFirst_SeesWhatAWriterDidThatHasGone) {
+  Scratch scratch;
+  {
+    Store store = Opened(scratch / "run.db", kWrite);
+    Commit(store, MakeTrack(store), Ranges(10, 0));
+  }
+  const Store reader = Opened(scratch / "run.db", kRead);
+  EXPECT_EQ(AllEvents(reader).size(), 10u);
+  const int64_t version = reader.DataVersion();
+  {
+    Store writer = Opened(scratch / "run.db", kWrite);
+    Commit(writer, 1, Ranges(20, 10'000));
+  }
+  EXPECT_GT(reader.DataVersion(), version);
+  EXPECT_EQ(AllEvents(reader).size(), 30u);
+}
+
 TEST(Store, TwoWritersInTurn_DoNotUndoEachOther) {
   Scratch scratch;
   Store one = Opened(scratch / "run.db", kWrite);
