@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "collector/collector.h"
+#include "collector/metrics_server.h"
 
 namespace poolscope {
 namespace {
@@ -28,6 +29,7 @@ int Collect(const Arguments& arguments) {
   options.store = arguments.store;
   options.pools = arguments.pools;
   options.metrics_address = arguments.metrics;
+  options.version = POOLSCOPE_VERSION;
   options.owners = {static_cast<uint32_t>(geteuid())};
   for (const std::string& name : arguments.users) {
     if (geteuid() != 0) {
@@ -107,9 +109,20 @@ void AddCollectCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("--metrics", arguments->metrics,
                    "serve Prometheus metrics there, for example :9464 (port 0: a free one)")
-      ->type_name("ADDR");
+      ->type_name("ADDR")
+      ->check([](const std::string& text) {
+        const auto address = ParseMetricsAddress(text);
+        return address.ok() ? std::string() : address.error().message;
+      });
   command->add_option("--user", arguments->users, "as root: also read this user's sessions")
       ->type_name("NAME");
+  command->add_flag_callback(
+      "--print-metrics-doc",
+      [] {
+        std::fputs(MetricsDocument().c_str(), stdout);
+        throw CLI::Success();
+      },
+      "print docs/metrics.md and exit");
   command->callback([arguments, &exit_code] { exit_code = Collect(*arguments); });
 }
 

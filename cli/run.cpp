@@ -23,6 +23,7 @@
 #include "advisor/report.h"
 #include "cli/commands.h"
 #include "collector/collector.h"
+#include "collector/metrics_server.h"
 
 namespace poolscope {
 namespace {
@@ -250,6 +251,7 @@ int Run(const Arguments& arguments) {
   CollectorOptions options;
   options.pools = arguments.pools;
   options.metrics_address = arguments.metrics;
+  options.version = POOLSCOPE_VERSION;
   options.owners = {static_cast<uint32_t>(geteuid())};
   options.store = arguments.store;
   if (options.store.empty()) {
@@ -336,7 +338,11 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
   command
       ->add_option("--metrics", arguments->metrics,
                    "serve Prometheus metrics there, for example :9464 (port 0: a free one)")
-      ->type_name("ADDR");
+      ->type_name("ADDR")
+      ->check([](const std::string& text) {
+        const auto address = ParseMetricsAddress(text);
+        return address.ok() ? std::string() : address.error().message;
+      });
   command
       ->add_option("--run-dir", arguments->run_dir,
                    "folder of the session files, in tmpfs (default: a private one)")

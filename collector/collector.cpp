@@ -17,6 +17,9 @@ std::string BootId() {
   return text;
 }
 
+// How long an ended run's series stay, so that its last values are scraped.
+constexpr int64_t kRunMemoryNs = 60'000'000'000;
+
 // Changed seconds ago: it may still be in the making.
 bool IsFresh(const std::filesystem::path& path) {
   struct stat info;
@@ -25,8 +28,9 @@ bool IsFresh(const std::filesystem::path& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<Collector>> Collector::Open(const CollectorOptions& options) {
-  std::unique_ptr<Collector> collector(new Collector(options));
+Result<std::unique_ptr<Collector>> Collector::Open(const CollectorOptions& options,
+                                                   Metrics* metrics) {
+  std::unique_ptr<Collector> collector(new Collector(options, metrics));
   auto mapping = Mapping::Load(options.pools);
   if (!mapping.ok()) return mapping.error();
   collector->mapping_ = std::move(*mapping);
@@ -137,14 +141,23 @@ double Collector::Fill() const {
 Result<Collector::Drained> Collector::Drain() {
   if (auto found = Discover(); !found.ok()) return found.error();
   Drained drained;
-  if (sessions_.empty()) return drained;
   const int64_t now_ns = MonotonicNs();
+  if (sessions_.empty()) {
+    if (metrics_ != nullptr) metrics_->Take(Metrics::Health{});
+    ForgetOldRuns();
+    return drained;
+  }
   if (auto begun = store_->Begin(); !begun.ok()) return begun.error();
   const auto fail = [&](const Error& error) {
     store_->Rollback();
     return error;
   };
-  for (auto& [id, run] : runs_) run->live = 0;
+  for (auto& [id, run] : runs_) {
+    run->live = 0;
+    run->round_events = 0;
+    run->round_lost = {};
+    run->round_saved = false;
+  }
   for (auto& [path, session] : sessions_) {
     auto round = session.drain->Drain(*store_);
     if (!round.ok()) {
@@ -155,7 +168,11 @@ Result<Collector::Drained> Collector::Drain() {
       continue;
     }
     drained.events += round->events;
-    for (const uint64_t lost : round->lost) lost_ += lost;
+    for (size_t cause = 0; cause < kLossCauses; ++cause) {
+      lost_ += round->lost[cause];
+      session.run->round_lost[cause] += round->lost[cause];
+    }
+    session.run->round_events += round->events;
     drained.fill = std::max(drained.fill, round->fill);
     Run& run = *session.run;
     run.windows.Add(*session.drain, *round);
@@ -170,6 +187,7 @@ Result<Collector::Drained> Collector::Drain() {
   for (auto& [id, run] : runs_) {
     const bool ended = run->live == 0;
     if (run->row.ended && ended) continue;
+    run->round_saved = true;
     if (run->row.ended != ended) run->changed = true;
     run->row.ended = ended;
     const int64_t now = ended ? run->row.end_ns : now_ns + run->offset_ns;
@@ -199,7 +217,40 @@ Result<Collector::Drained> Collector::Drain() {
     }
   }
   drained.sessions = sessions_.size();
+  if (metrics_ != nullptr) TakeMetrics(drained, now_ns);
+  ForgetOldRuns();
   return drained;
+}
+
+void Collector::TakeMetrics(const Drained& drained, int64_t began_ns) {
+  for (const auto& [id, run] : runs_) {
+    if (!run->round_saved) continue;
+    metrics_->Take({&run->model, &run->windows.closed(), &run->windows.activities(),
+                    &run->windows.steps(), run->round_events, run->round_lost});
+  }
+  Metrics::Health health;
+  health.drain_seconds = static_cast<double>(MonotonicNs() - began_ns) * 1e-9;
+  if (last_round_ns_ != 0) {
+    health.lag_seconds = static_cast<double>(began_ns - last_round_ns_) * 1e-9;
+  }
+  health.sessions = drained.sessions;
+  health.fill = drained.fill;
+  metrics_->Take(health);
+  last_round_ns_ = began_ns;
+}
+
+void Collector::ForgetOldRuns() {
+  for (auto it = runs_.begin(); it != runs_.end();) {
+    Run& run = *it->second;
+    if (!run.row.ended) run.ended_at_ns = 0;
+    if (run.row.ended && run.ended_at_ns == 0) run.ended_at_ns = MonotonicNs();
+    if (run.ended_at_ns != 0 && MonotonicNs() - run.ended_at_ns > kRunMemoryNs) {
+      if (metrics_ != nullptr) metrics_->Forget(it->first);
+      it = runs_.erase(it);  // a process of it that comes still takes it up from the store
+    } else {
+      ++it;
+    }
+  }
 }
 
 Status Collector::Leave() {

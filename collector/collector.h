@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collector/mapping.h"
+#include "collector/metrics.h"
 #include "collector/run_folder.h"
 #include "collector/run_model.h"
 #include "collector/run_windows.h"
@@ -23,10 +24,11 @@ namespace poolscope {
 struct CollectorOptions {
   std::filesystem::path store;
   std::vector<std::filesystem::path> run_folders;
-  std::string pools;             // preset or TOML file, "" none
-  std::vector<uint32_t> owners;  // users whose sessions are read
-  std::string command;           // of the run, where the starter knows it
-  std::string metrics_address;   // "HOST:PORT" or ":PORT", "" none
+  std::string pools;                // preset or TOML file, "" none
+  std::vector<uint32_t> owners;     // users whose sessions are read
+  std::string command;              // of the run, where the starter knows it
+  std::string metrics_address;      // "HOST:PORT" or ":PORT", "" none
+  std::string version = "unknown";  // of the program
   int drain_interval_ms = 100;
 };
 
@@ -36,7 +38,9 @@ struct CollectorOptions {
 // new Collector takes up exactly where the last commit stood.
 class Collector {
  public:
-  static Result<std::unique_ptr<Collector>> Open(const CollectorOptions& options);
+  // `metrics` may be null; it outlives the collector.
+  static Result<std::unique_ptr<Collector>> Open(const CollectorOptions& options,
+                                                 Metrics* metrics = nullptr);
   ~Collector();
 
   struct Drained {
@@ -66,18 +70,26 @@ class Collector {
     int64_t offset_ns = 0;
     bool changed = true;
     size_t live = 0;
+    uint64_t round_events = 0;
+    std::array<uint64_t, kLossCauses> round_lost{};
+    bool round_saved = false;
+    int64_t ended_at_ns = 0;  // CLOCK_MONOTONIC, 0 while it lives
   };
   struct Session {
     std::unique_ptr<SessionDrain> drain;
     Run* run = nullptr;
   };
 
-  explicit Collector(const CollectorOptions& options) : options_(options) {}
+  Collector(const CollectorOptions& options, Metrics* metrics)
+      : options_(options), metrics_(metrics) {}
+  void TakeMetrics(const Drained& drained, int64_t began_ns);
+  void ForgetOldRuns();
   Status Discover();
   Result<Run*> RunOf(const SessionHead& head);
   void Refuse(const std::filesystem::path& path, const std::string& message);
 
   const CollectorOptions options_;
+  Metrics* const metrics_;
   Mapping mapping_;
   std::vector<RunFolder> folders_;
   std::optional<StoreLock> lock_;
@@ -88,6 +100,7 @@ class Collector {
   std::vector<std::string> warnings_;
   uint64_t events_ = 0;
   uint64_t lost_ = 0;
+  int64_t last_round_ns_ = 0;
 };
 
 struct CollectorProgress {

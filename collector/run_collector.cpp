@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "collector/collector.h"
+#include "collector/metrics_server.h"
 
 namespace poolscope {
 namespace {
@@ -30,10 +31,22 @@ Status RunCollector(const CollectorOptions& options, const std::atomic<bool>& st
   const auto say = [&](const std::string& line) {
     if (calls.say) calls.say(line);
   };
-  auto opened = Collector::Open(options);
+  Metrics metrics(options.version);
+  std::unique_ptr<MetricsServer> server;
+  auto opened = Collector::Open(options, &metrics);
   if (!opened.ok()) return opened.error();
   std::unique_ptr<Collector> collector = std::move(*opened);
-  if (calls.ready) calls.ready("");
+  if (!options.metrics_address.empty()) {
+    const auto address = ParseMetricsAddress(options.metrics_address);
+    if (!address.ok()) return address.error();
+    auto started = MetricsServer::Start(*address, metrics);
+    if (started.ok()) {
+      server = std::move(*started);
+    } else {
+      say("warning: " + started.error().message + "; going on without metrics");
+    }
+  }
+  if (calls.ready) calls.ready(server == nullptr ? "" : server->url());
   CollectorProgress progress;
   auto progress_due = Clock::now();
   std::string failure;  // of the last round; "" when it went well
@@ -57,11 +70,12 @@ Status RunCollector(const CollectorOptions& options, const std::atomic<bool>& st
       if (last) return status;
       if (failure != status.error().message) say(status.error().message + "; trying again");
       failure = status.error().message;
+      metrics.CountFailure();
       // Start again from what the store holds; meanwhile the rings keep, and count, what comes.
       collector.reset();
       while (collector == nullptr && !stop.load()) {
         std::this_thread::sleep_for(milliseconds(500));
-        auto again = Collector::Open(options);
+        auto again = Collector::Open(options, &metrics);
         if (again.ok()) collector = std::move(*again);
       }
       if (collector == nullptr) return Error{failure};

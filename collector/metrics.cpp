@@ -1,0 +1,239 @@
+#include "collector/metrics.h"
+
+#include <fmt/format.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trace/clock.h"
+#include "trace/session_format.h"
+
+namespace poolscope {
+namespace {
+
+constexpr int64_t kHealthyNs = 10'000'000'000;
+
+prometheus::Histogram::BucketBoundaries Buckets(Metric metric) {
+  switch (metric) {
+    case Metric::kVersionLag:
+      return {0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64};
+    case Metric::kStepSeconds:
+      return {0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300};
+    case Metric::kDrainSeconds:
+      return {0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3};
+    default:
+      return {0.00001, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
+  }
+}
+
+// Enough to tell the runs of one host apart, short enough for a legend.
+std::string Short(const std::string& run_id) { return run_id.substr(0, 8); }
+
+const char* StageName(Stage stage) {
+  static constexpr const char* kNames[] = {"queued", "encode", "wire", "decode", "apply"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+}  // namespace
+
+std::string MetricsDocument() {
+  static constexpr const char* kTypes[] = {"gauge", "counter", "histogram"};
+  std::string text =
+      "# Metrics\n\n"
+      "`poolscope collect --metrics :9464` and `poolscope run --metrics :9464` serve these to "
+      "Prometheus under\n`/metrics`, on loopback unless an address says otherwise; `/healthz` "
+      "answers 200 while rounds succeed.\n"
+      "Printed by `poolscope collect --print-metrics-doc` from the table in "
+      "`collector/metrics_table.h`.\n\n"
+      "Label `run` is the first 8 digits of the run's id; its series go a minute after the run "
+      "ended. Ratios are 0 to 1,\ntimes seconds, sizes bytes. Words: `docs/glossary.md`.\n\n"
+      "| metric | type | labels | meaning |\n|---|---|---|---|\n";
+  for (const MetricSpec& spec : kMetrics) {
+    text += fmt::format("| `{}` | {} | {} | {} |\n", spec.name,
+                        kTypes[static_cast<size_t>(spec.type)], spec.labels, spec.help);
+  }
+  return text;
+}
+
+Metrics::Metrics(const std::string& version) {
+  for (size_t i = 0; i < kMetrics.size(); ++i) {
+    const MetricSpec& spec = kMetrics[i];
+    const auto metric = static_cast<Metric>(i);
+    switch (spec.type) {
+      case MetricType::kGauge:
+        gauge_families_[metric] =
+            &prometheus::BuildGauge().Name(spec.name).Help(spec.help).Register(registry_);
+        break;
+      case MetricType::kCounter:
+        counter_families_[metric] =
+            &prometheus::BuildCounter().Name(spec.name).Help(spec.help).Register(registry_);
+        break;
+      case MetricType::kHistogram:
+        histogram_families_[metric] =
+            &prometheus::BuildHistogram().Name(spec.name).Help(spec.help).Register(registry_);
+        break;
+    }
+  }
+  GaugeOf(Metric::kBuildInfo, {{"version", version}}).Set(1);
+  CounterOf(Metric::kFailures, {});
+}
+
+prometheus::Gauge& Metrics::GaugeOf(Metric metric, const Labels& labels) {
+  prometheus::Gauge*& gauge = gauges_[{metric, labels}];
+  if (gauge == nullptr) gauge = &gauge_families_.at(metric)->Add(labels);
+  return *gauge;
+}
+
+prometheus::Counter& Metrics::CounterOf(Metric metric, const Labels& labels) {
+  prometheus::Counter*& counter = counters_[{metric, labels}];
+  if (counter == nullptr) counter = &counter_families_.at(metric)->Add(labels);
+  return *counter;
+}
+
+prometheus::Histogram& Metrics::HistogramOf(Metric metric, const Labels& labels) {
+  prometheus::Histogram*& histogram = histograms_[{metric, labels}];
+  if (histogram == nullptr) {
+    histogram = &histogram_families_.at(metric)->Add(labels, Buckets(metric));
+  }
+  return *histogram;
+}
+
+void Metrics::Take(const RunRound& round) {
+  const RunModel& model = *round.model;
+  const std::string run = Short(model.run_id());
+  CounterOf(Metric::kEvents, {{"run", run}}).Increment(static_cast<double>(round.events));
+  for (size_t cause = 0; cause < round.lost.size(); ++cause) {
+    if (round.lost[cause] == 0) continue;
+    CounterOf(Metric::kEventLosses,
+              {{"run", run}, {"cause", LossCauseName(static_cast<LossCause>(cause))}})
+        .Increment(static_cast<double>(round.lost[cause]));
+  }
+  for (const Activity& activity : *round.activities) {
+    if (activity.link < 0) continue;
+    const std::string& link = model.links()[static_cast<size_t>(activity.link)].name;
+    const Labels of_link = {{"run", run}, {"link", link}};
+    if (activity.category == Category::kDiscard) {
+      CounterOf(Metric::kLinkDiscarded, of_link).Increment();
+    }
+    if (activity.category != Category::kTransfer) continue;
+    HistogramOf(Metric::kLinkTransferSeconds,
+                {{"run", run}, {"link", link}, {"stage", StageName(activity.stage)}})
+        .Observe(Seconds(activity.end_ns - activity.begin_ns));
+    if (activity.stage == Stage::kWire) {
+      CounterOf(Metric::kLinkTransfers, of_link).Increment();
+      CounterOf(Metric::kLinkRawBytes, of_link).Increment(static_cast<double>(activity.raw_bytes));
+      CounterOf(Metric::kLinkWireBytes, of_link)
+          .Increment(static_cast<double>(activity.wire_bytes));
+    }
+    if (activity.stage == Stage::kApply && activity.version != kNoValue &&
+        activity.applied_version != kNoValue && activity.applied_version >= activity.version) {
+      HistogramOf(Metric::kVersionLag, {{"run", run}})
+          .Observe(static_cast<double>(activity.applied_version - activity.version));
+    }
+  }
+  for (const StepRow& step : *round.steps) {
+    CounterOf(Metric::kSteps, {{"run", run}}).Increment();
+    CounterOf(Metric::kTokens, {{"run", run}}).Increment(static_cast<double>(step.tokens));
+    GaugeOf(Metric::kVersion, {{"run", run}}).Set(static_cast<double>(step.version));
+    if (step.loss.has_value()) GaugeOf(Metric::kLoss, {{"run", run}}).Set(*step.loss);
+    const auto before = newest_step_.find(model.run_id());
+    if (before != newest_step_.end() && step.step == before->second.first + 1) {
+      HistogramOf(Metric::kStepSeconds, {{"run", run}})
+          .Observe(Seconds(step.end_ns - before->second.second));
+    }
+    newest_step_[model.run_id()] = {step.step, step.end_ns};
+  }
+  int64_t& newest = newest_window_[model.run_id()];
+  for (const WindowRows& rows : *round.windows) {
+    if (rows.start_ns <= newest) continue;  // an old one once more, attributed late
+    newest = rows.start_ns;
+    TakeWindows(model, run, rows);
+  }
+}
+
+void Metrics::TakeWindows(const RunModel& model, const std::string& run, const WindowRows& rows) {
+  const auto window = static_cast<double>(rows.window_ns);
+  for (const PoolWindowRow& pool : rows.pools) {
+    const Labels labels = {{"run", run}, {"pool", pool.pool}};
+    GaugeOf(Metric::kPoolBusy, labels).Set(pool.busy_ratio);
+    GaugeOf(Metric::kPoolWorkers, labels).Set(static_cast<double>(pool.workers));
+    StateNs sums{};
+    for (const WorkerWindowRow& worker : rows.workers) {
+      if (worker.pool != pool.pool) continue;
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += worker.state_ns[i];
+    }
+    for (size_t i = 0; i < sums.size(); ++i) {
+      GaugeOf(Metric::kPoolState,
+              {{"run", run}, {"pool", pool.pool}, {"state", StateName(static_cast<State>(i))}})
+          .Set(static_cast<double>(sums[i]) / static_cast<double>(pool.workers) / window);
+    }
+  }
+  for (const WorkerWindowRow& worker : rows.workers) {
+    const int64_t busy = worker.state_ns[static_cast<size_t>(State::kBusy)] +
+                         worker.state_ns[static_cast<size_t>(State::kBusyDiscarded)];
+    GaugeOf(Metric::kWorkerBusy,
+            {{"run", run}, {"pool", worker.pool}, {"worker", std::to_string(worker.worker_index)}})
+        .Set(static_cast<double>(busy) / window);
+  }
+  for (const LinkWindowRow& link : rows.links) {
+    const Labels labels = {{"run", run}, {"link", link.link}};
+    GaugeOf(Metric::kLinkDepth, labels).Set(link.depth_mean);
+    GaugeOf(Metric::kLinkCapacity, labels).Set(static_cast<double>(link.capacity));
+    GaugeOf(Metric::kLinkTraffic, labels).Set(link.traffic_share);
+    GaugeOf(Metric::kLinkExposed, labels).Set(link.exposed_share);
+    CounterOf(Metric::kLinkDiscarded, labels);  // present, so that a rule on it is not blind
+  }
+  (void)model;
+}
+
+void Metrics::Take(const Health& health) {
+  HistogramOf(Metric::kDrainSeconds, {}).Observe(health.drain_seconds);
+  GaugeOf(Metric::kLag, {}).Set(health.lag_seconds);
+  GaugeOf(Metric::kSessions, {}).Set(static_cast<double>(health.sessions));
+  GaugeOf(Metric::kRingFill, {}).Set(health.fill);
+  last_round_ns_.store(MonotonicNs());
+}
+
+void Metrics::CountFailure() { CounterOf(Metric::kFailures, {}).Increment(); }
+
+void Metrics::SetFindings(const std::string& run_id, const std::vector<FindingRow>& findings,
+                          const std::map<std::pair<std::string, std::string>, double>& speedups) {
+  for (const FindingRow& finding : findings) {
+    const Labels labels = {
+        {"run", Short(run_id)}, {"rule", finding.rule}, {"subject", finding.subject}};
+    GaugeOf(Metric::kFindingActive, labels).Set(finding.active ? 1 : 0);
+    const auto speedup = speedups.find({finding.rule, finding.subject});
+    GaugeOf(Metric::kFindingSpeedup, labels)
+        .Set(finding.active && speedup != speedups.end() ? speedup->second : 1);
+  }
+}
+
+void Metrics::Forget(const std::string& run_id) {
+  const auto drop = [&](auto& series, auto& families) {
+    for (auto it = series.begin(); it != series.end();) {
+      const auto run = it->first.second.find("run");
+      if (run == it->first.second.end() || run->second != Short(run_id)) {
+        ++it;
+        continue;
+      }
+      families.at(it->first.first)->Remove(it->second);
+      it = series.erase(it);
+    }
+  };
+  drop(gauges_, gauge_families_);
+  drop(counters_, counter_families_);
+  drop(histograms_, histogram_families_);
+  newest_window_.erase(run_id);
+  newest_step_.erase(run_id);
+}
+
+std::string Metrics::Serialize() const {
+  return prometheus::TextSerializer().Serialize(registry_.Collect());
+}
+
+bool Metrics::Healthy() const { return MonotonicNs() - last_round_ns_.load() < kHealthyNs; }
+
+}  // namespace poolscope

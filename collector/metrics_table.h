@@ -1,0 +1,113 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace poolscope {
+
+// Every metric, once. From this table come the endpoint's families and docs/metrics.md.
+enum class MetricType { kGauge, kCounter, kHistogram };
+
+struct MetricSpec {
+  const char* name;
+  MetricType type;
+  const char* labels;  // comma-separated
+  const char* help;
+};
+
+enum class Metric : size_t {
+  kPoolBusy,
+  kPoolState,
+  kPoolWorkers,
+  kWorkerBusy,
+  kLinkRawBytes,
+  kLinkWireBytes,
+  kLinkTransfers,
+  kLinkDiscarded,
+  kLinkDepth,
+  kLinkCapacity,
+  kLinkTransferSeconds,
+  kLinkTraffic,
+  kLinkExposed,
+  kVersion,
+  kVersionLag,
+  kSteps,
+  kStepSeconds,
+  kTokens,
+  kLoss,
+  kEvents,
+  kEventLosses,
+  kFindingActive,
+  kFindingSpeedup,
+  kDrainSeconds,
+  kLag,
+  kSessions,
+  kRingFill,
+  kFailures,
+  kBuildInfo,
+  kCount
+};
+
+inline constexpr std::array<MetricSpec, static_cast<size_t>(Metric::kCount)> kMetrics = {{
+    {"poolscope_pool_busy_ratio", MetricType::kGauge, "run,pool",
+     "Busy time of the pool's workers over wall time in the last closed window, mean over workers"},
+    {"poolscope_pool_state_ratio", MetricType::kGauge, "run,pool,state",
+     "Share of the last closed window that the pool's workers were in the state, mean over "
+     "workers"},
+    {"poolscope_pool_workers", MetricType::kGauge, "run,pool",
+     "Workers of the pool in the last closed window"},
+    {"poolscope_worker_busy_ratio", MetricType::kGauge, "run,pool,worker",
+     "Busy time of one worker over wall time in the last closed window"},
+    {"poolscope_link_raw_bytes_total", MetricType::kCounter, "run,link",
+     "Bytes that crossed the link, before encoding"},
+    {"poolscope_link_wire_bytes_total", MetricType::kCounter, "run,link",
+     "Bytes that crossed the link's wire, after encoding"},
+    {"poolscope_link_transfers_total", MetricType::kCounter, "run,link",
+     "Messages that crossed the link"},
+    {"poolscope_link_discarded_total", MetricType::kCounter, "run,link",
+     "Messages of the link that were thrown away (stale, aborted)"},
+    {"poolscope_link_depth", MetricType::kGauge, "run,link",
+     "Messages in the link's buffers, time-weighted mean of the last closed window"},
+    {"poolscope_link_capacity", MetricType::kGauge, "run,link",
+     "Messages that the link's buffers may hold; 0 unknown"},
+    {"poolscope_link_transfer_seconds", MetricType::kHistogram, "run,link,stage",
+     "Time of one stage of a transfer: queued, encode, wire, decode, apply"},
+    {"poolscope_link_traffic_ratio", MetricType::kGauge, "run,link",
+     "Traffic share: a sending worker's own encode, wire and decode time over wall time, mean"},
+    {"poolscope_link_exposed_ratio", MetricType::kGauge, "run,link",
+     "Exposed share: time that a worker of either end waited because of the link over wall time, "
+     "mean"},
+    {"poolscope_version", MetricType::kGauge, "run", "Newest version of the weights"},
+    {"poolscope_version_lag", MetricType::kHistogram, "run",
+     "Version lag of applied messages, in optimizer updates"},
+    {"poolscope_steps_total", MetricType::kCounter, "run", "Optimizer updates made"},
+    {"poolscope_step_seconds", MetricType::kHistogram, "run",
+     "Time from one optimizer update to the next"},
+    {"poolscope_tokens_total", MetricType::kCounter, "run", "Tokens accepted by optimizer updates"},
+    {"poolscope_loss", MetricType::kGauge, "run", "Training loss of the newest optimizer update"},
+    {"poolscope_events_total", MetricType::kCounter, "run", "Events stored"},
+    {"poolscope_event_losses_total", MetricType::kCounter, "run,cause",
+     "Events known to be missing, by cause"},
+    {"poolscope_finding_active", MetricType::kGauge, "run,rule,subject",
+     "1 while the advisor's finding holds, 0 once it has cleared"},
+    {"poolscope_finding_predicted_speedup_ratio", MetricType::kGauge, "run,rule,subject",
+     "Predicted speedup of the finding's recommendation, 1 where there is none"},
+    {"poolscope_collector_drain_seconds", MetricType::kHistogram, "",
+     "Time of one round: rings to committed store"},
+    {"poolscope_collector_lag_seconds", MetricType::kGauge, "",
+     "Time from the start of one round to the start of the next: how old an event may be before it "
+     "is stored"},
+    {"poolscope_collector_sessions", MetricType::kGauge, "", "Live sessions being drained"},
+    {"poolscope_collector_ring_fill_ratio", MetricType::kGauge, "",
+     "How full the fullest ring was at the last round"},
+    {"poolscope_collector_failures_total", MetricType::kCounter, "",
+     "Rounds that failed and were begun again from the store"},
+    {"poolscope_build_info", MetricType::kGauge, "version", "Always 1; the label says which build"},
+}};
+
+// docs/metrics.md, as it should be.
+std::string MetricsDocument();
+
+}  // namespace poolscope
