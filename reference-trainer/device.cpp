@@ -10,8 +10,9 @@
 namespace poolscope::trainer {
 namespace {
 
-// A wake-up later than this is not made up for by the next operation: the machine was stopped.
-constexpr int64_t kMaxMadeUpNs = 1'000'000;
+// A late wake-up is made up for by the next operation, up to half of that, and up to this: beyond
+// it the machine was stopped.
+constexpr int64_t kMaxMadeUpNs = 2'000'000;
 
 }  // namespace
 
@@ -23,10 +24,13 @@ uint64_t CpuDevice::Run(double, const std::function<void()>& math) {
 
 uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) {
   const int64_t now = NowNs();
-  int64_t start = now;
-  if (deadline_ns_ != 0) start = std::max(deadline_ns_, now - kMaxMadeUpNs);
   if (jitter_ > 0) seconds *= std::max(0.1, 1 + jitter_ * normal_(random_));
-  deadline_ns_ = start + static_cast<int64_t>(std::llround(seconds * 1e9));
+  const auto duration_ns = static_cast<int64_t>(std::llround(seconds * 1e9));
+  int64_t start = now;
+  if (deadline_ns_ != 0) {
+    start = std::max(deadline_ns_, now - std::min(kMaxMadeUpNs, duration_ns / 2));
+  }
+  deadline_ns_ = start + duration_ns;
   if (math) math();
   if (NowNs() < deadline_ns_) SleepUntilNs(deadline_ns_);
   return POOLSCOPE_NO_VALUE;

@@ -43,6 +43,10 @@ Link::~Link() {
 
 void Link::CountDepth(int change) {
   std::lock_guard lock(depth_mutex_);
+  SampleDepth(change);
+}
+
+void Link::SampleDepth(int change) {
   depth_ += change;
   poolscope_sample(depth_counter_, static_cast<double>(depth_));
 }
@@ -64,8 +68,10 @@ void Link::HandOver(MessagePtr message) {
 }
 
 MessagePtr Link::TryTake(size_t destination) {
+  // Locked around both: the sender that gets the slot must not be counted first.
+  std::lock_guard lock(depth_mutex_);
   MessagePtr message = buffers_[destination]->TryTake();
-  if (message) CountDepth(-1);
+  if (message) SampleDepth(-1);
   return message;
 }
 

@@ -54,6 +54,7 @@ class Link {
  private:
   void Carry(size_t lane);
   void CountDepth(int change);
+  void SampleDepth(int change);  // depth_mutex_ is held
 
   // Constant after construction.
   const std::string name_;

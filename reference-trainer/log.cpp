@@ -72,6 +72,15 @@ Summary Summarize(const std::vector<StepRecord>& records) {
 
 Log::Log(const Options& options) : options_(options), terminal_(isatty(STDOUT_FILENO) == 1) {}
 
+template <typename... Args>
+void Log::Print(fmt::format_string<Args...> format, Args&&... args) {
+  // Not fmt::print, which throws where the disk is full.
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() && stdout_error_ == 0) {
+    stdout_error_ = errno;
+  }
+}
+
 std::string Log::OpenJson() {
   if (options_.json_log.empty()) return "";
   json_.reset(std::fopen(options_.json_log.c_str(), "w"));
@@ -83,39 +92,37 @@ void Log::Header(const Corpus* corpus, size_t parameters) {
   const Options& o = options_;
   const bool emulated = o.device == DeviceKind::kEmulated;
   if (o.mode == Mode::kMonolithic) {
-    fmt::print("poolscope-trainer: monolithic, device {}\n", emulated ? "emulated" : "cpu");
+    Print("poolscope-trainer: monolithic, device {}\n", emulated ? "emulated" : "cpu");
   } else {
-    fmt::print("poolscope-trainer: disaggregated {}, {} compute + {} update workers, device {}\n",
-               ModeName(o.mode), o.compute_workers, o.update_workers,
-               emulated ? "emulated" : "cpu");
+    Print("poolscope-trainer: disaggregated {}, {} compute + {} update workers, device {}\n",
+          ModeName(o.mode), o.compute_workers, o.update_workers, emulated ? "emulated" : "cpu");
   }
   if (corpus) {
-    fmt::print("  data       {}, {}, unigram entropy {:.4f} nats\n", corpus->name(),
-               Bytes(static_cast<double>(corpus->size())), corpus->UnigramEntropy());
-    fmt::print("  model      {} layers, width {}, {} heads, context {}: {} parameters\n",
-               o.model.layers, o.model.width, o.model.heads, o.model.context, parameters);
+    Print("  data       {}, {}, unigram entropy {:.4f} nats\n", corpus->name(),
+          Bytes(static_cast<double>(corpus->size())), corpus->UnigramEntropy());
+    Print("  model      {} layers, width {}, {} heads, context {}: {} parameters\n", o.model.layers,
+          o.model.width, o.model.heads, o.model.context, parameters);
   }
   if (emulated) {
-    fmt::print(
-        "  operations forward {:.4g} ms, backward {:.4g} ms, update {:.4g} ms, jitter {:g}\n",
-        o.forward_seconds * 1e3, o.backward_seconds * 1e3, o.update_seconds * 1e3, o.jitter);
+    Print("  operations forward {:.4g} ms, backward {:.4g} ms, update {:.4g} ms, jitter {:g}\n",
+          o.forward_seconds * 1e3, o.backward_seconds * 1e3, o.update_seconds * 1e3, o.jitter);
   }
-  fmt::print("  step       {} micro-batches of {} × {} tokens", o.micro_batches, o.model.batch,
-             o.model.context);
+  Print("  step       {} micro-batches of {} × {} tokens", o.micro_batches, o.model.batch,
+        o.model.context);
   if (o.mode == Mode::kAsync) {
-    fmt::print(", lag bound {}, stale {}", o.lag_bound, StaleName(o.stale));
+    Print(", lag bound {}, stale {}", o.lag_bound, StaleName(o.stale));
   }
-  fmt::print("\n");
+  Print("\n");
   if (o.mode != Mode::kMonolithic) {
     const double raw = static_cast<double>(parameters * sizeof(float));
-    fmt::print("  gradients  {} at {}\n",
-               Bytes(emulated ? static_cast<double>(o.gradient_bytes) : raw), Speed(o.gradients));
-    fmt::print("  weights    {} at {}\n",
-               Bytes(emulated ? static_cast<double>(o.weight_bytes) : raw), Speed(o.weights));
+    Print("  gradients  {} at {}\n", Bytes(emulated ? static_cast<double>(o.gradient_bytes) : raw),
+          Speed(o.gradients));
+    Print("  weights    {} at {}\n", Bytes(emulated ? static_cast<double>(o.weight_bytes) : raw),
+          Speed(o.weights));
   }
-  fmt::print("{:>8} {:>9} {:>11} {:>11} {:>12}\n", "step", "loss", "tokens/s", "step time",
-             "lag mean/max");
-  std::fflush(stdout);
+  Print("{:>8} {:>9} {:>11} {:>11} {:>12}\n", "step", "loss", "tokens/s", "step time",
+        "lag mean/max");
+  Flush();
 }
 
 void Log::Step(const StepRecord& record) {
@@ -131,9 +138,9 @@ void Log::Step(const StepRecord& record) {
   if (records_.size() % options_.log_every == 0) {
     PrintLine(record);
   } else if (terminal_) {
-    fmt::print("\r  {}/{} steps ({:.0f} %)", records_.size(), options_.steps,
-               100.0 * static_cast<double>(records_.size()) / static_cast<double>(options_.steps));
-    std::fflush(stdout);
+    Print("\r  {}/{} steps ({:.0f} %)", records_.size(), options_.steps,
+          100.0 * static_cast<double>(records_.size()) / static_cast<double>(options_.steps));
+    Flush();
   }
 }
 
@@ -157,25 +164,31 @@ void Log::PrintLine(const StepRecord& record) {
     if (span > 0) rate = (tokens - static_cast<double>(records_.front().tokens)) / span;
     milliseconds = span / (count - 1) * 1e3;
   }
-  fmt::print("{}{:>8} {:>9} {:>11} {:>11} {:>12}\n", terminal_ ? "\r\033[K" : "", record.step + 1,
-             OrDash(loss / count, "{:.5f}"), OrDash(rate, "{:.0f}"),
-             OrDash(milliseconds, "{:.2f} ms"), fmt::format("{:.2f}/{}", lag / count, lag_max));
-  std::fflush(stdout);
+  Print("{}{:>8} {:>9} {:>11} {:>11} {:>12}\n", terminal_ ? "\r\033[K" : "", record.step + 1,
+        OrDash(loss / count, "{:.5f}"), OrDash(rate, "{:.0f}"), OrDash(milliseconds, "{:.2f} ms"),
+        fmt::format("{:.2f}/{}", lag / count, lag_max));
+  Flush();
   printed_ = records_.size();
 }
 
 bool Log::Finish() {
   if (printed_ < records_.size()) PrintLine(records_.back());
   const Summary summary = Summarize(records_);
-  fmt::print(
+  Print(
       "{} steps, median {} ms a step, {} tokens/s, final loss {}", summary.steps,
       summary.step_seconds_median ? fmt::format("{:.2f}", *summary.step_seconds_median * 1e3) : "-",
       OrDash(summary.tokens_per_second, "{:.0f}"), OrDash(summary.final_loss, "{:.5f}"));
   if (!records_.empty() && records_.back().discarded > 0) {
-    fmt::print(", {} gradients discarded", records_.back().discarded);
+    Print(", {} gradients discarded", records_.back().discarded);
   }
-  fmt::print("\n");
-  bool good = std::fflush(stdout) == 0;
+  Print("\n");
+  Flush();
+  bool good = true;
+  if (stdout_error_ != 0) {
+    fmt::print(stderr, "poolscope-trainer: cannot write to standard output: {}\n",
+               std::strerror(stdout_error_));
+    good = false;
+  }
   if (json_) {
     WriteJson(
         fmt::format("{{\"step_seconds_median\":{},\"tokens_per_second\":{},\"final_loss\":{},"
@@ -190,6 +203,10 @@ bool Log::Finish() {
     }
   }
   return good;
+}
+
+void Log::Flush() {
+  if (std::fflush(stdout) != 0 && stdout_error_ == 0) stdout_error_ = errno;
 }
 
 void Log::WriteJson(const std::string& line) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -38,11 +40,15 @@ class Log {
  private:
   void PrintLine(const StepRecord& record);
   void WriteJson(const std::string& line);
+  template <typename... Args>
+  void Print(fmt::format_string<Args...> format, Args&&... args);
+  void Flush();
 
   const Options& options_;
   const bool terminal_;
   std::unique_ptr<FILE, int (*)(FILE*)> json_{nullptr, &std::fclose};
   bool json_failed_ = false;
+  int stdout_error_ = 0;  // errno of the first failed write, 0 where none failed
   std::vector<StepRecord> records_;
   size_t printed_ = 0;  // records that the lines so far cover
 };

@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <latch>
 #include <memory>
@@ -17,9 +18,6 @@
 
 namespace poolscope::trainer {
 namespace {
-
-// What an emulated device takes for a codec; see Worker.
-constexpr double kEmulatedCodecBytesPerSecond = 50e9;
 
 CodecProbe ProbeBf16(const Job& job) {
   CodecProbe probe;

@@ -9,7 +9,6 @@ namespace {
 
 constexpr int kProbes = 3;
 constexpr uint64_t kProbeBytes = 1024;
-constexpr double kEmulatedCodecBytesPerSecond = 50e9;
 
 }  // namespace
 

@@ -60,6 +60,15 @@ class Program(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
 
+    def test_full_disk_behind_stdout_is_one_line_and_exit_1(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([TRAINER, *FAST, "--steps", "100", "--log-every", "1"],
+                                    stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+                                    check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("No space left", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
     def test_help_lists_the_flags(self):
         result = run("--help")
         self.assertEqual(result.returncode, 0)

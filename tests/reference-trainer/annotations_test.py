@@ -1,0 +1,181 @@
+"""The trainer's annotations under the agent: complete, and consistent with each other."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter, defaultdict
+
+POOLSCOPE, TRAINER = sys.argv.pop(1), sys.argv.pop(1)
+QUEUED, ENCODE, WIRE, DECODE, APPLY = range(5)
+EMULATED = ["--device", "emulated", "--math", "none", "--forward-ms", "1", "--backward-ms", "1",
+            "--update-ms", "1"]
+
+
+class Annotations(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def trace(self, *arguments):
+        self.store = os.path.join(self.folder.name, "run.db")
+        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", self.store, "--", TRAINER,
+                        *arguments], check=True, stdout=subprocess.DEVNULL, timeout=100)
+        self.events = self.query("SELECT pool, worker_index, thread, kind, name, category_name, "
+                                 "start_ns, end_ns, value, payload FROM event ORDER BY start_ns")
+        for each in self.events:
+            each["payload"] = json.loads(each["payload"]) if each["payload"] else {}
+            for key in ("worker_index", "start_ns", "end_ns"):
+                each[key] = int(each[key])
+
+    def query(self, statement):
+        result = subprocess.run([POOLSCOPE, "sql", self.store, statement], check=True,
+                                capture_output=True, text=True, timeout=60)
+        return list(csv.DictReader(result.stdout.splitlines(), delimiter="\t",
+                                   quoting=csv.QUOTE_NONE))
+
+    def of(self, category, **where):
+        return [each for each in self.events if each["category_name"] == category
+                and all(each[key] == value for key, value in where.items())]
+
+    def messages(self, link):
+        """By (source, sequence): the stages of each transfer."""
+        found = defaultdict(dict)
+        for each in self.of("transfer", name=link, kind="range"):
+            payload = each["payload"]
+            stages = found[payload["source"], payload["sequence"]]
+            self.assertNotIn(payload["stage"], stages, payload)
+            stages[payload["stage"]] = each
+        return found
+
+    def check_transfers(self, link, count, stages, receivers):
+        messages = self.messages(link)
+        probes = [key for key, each in messages.items() if each[QUEUED]["payload"]["step"] is None]
+        self.assertEqual(len(probes), 3)
+        for key in probes:
+            self.assertEqual(set(messages.pop(key)), {QUEUED, WIRE})
+        self.assertEqual(len(messages), count)
+        for each in messages.values():
+            self.assertEqual(set(each), stages)
+            for before, after in zip(sorted(stages), sorted(stages)[1:]):
+                if before != QUEUED and after != ENCODE:
+                    self.assertLessEqual(each[before]["end_ns"], each[after]["start_ns"])
+            if ENCODE in stages:
+                self.assertEqual(each[ENCODE]["worker_index"], each[ENCODE]["payload"]["source"])
+                self.assertLessEqual(each[ENCODE]["end_ns"], each[QUEUED]["start_ns"])
+            self.assertLessEqual(each[QUEUED]["end_ns"], each[WIRE]["start_ns"])
+            self.assertEqual(each[WIRE]["thread"], f"link/{link}/0")
+            self.assertEqual(each[APPLY]["pool"], receivers)
+            self.assertEqual(each[APPLY]["worker_index"], each[APPLY]["payload"]["destination"])
+        return messages
+
+    def check_waits(self):
+        for each in self.of("wait_link"):
+            payload = each["payload"]
+            message = self.messages(each["name"])[payload["source"], payload["sequence"]]
+            # The wait ended with that message: after it came, and after the wait began.
+            self.assertGreaterEqual(each["end_ns"], message[WIRE]["end_ns"])
+            self.assertEqual(message[WIRE]["payload"]["destination"], each["worker_index"])
+
+    def check_no_overlap(self):
+        by_worker = defaultdict(list)
+        for each in self.events:
+            if each["pool"] and each["kind"] == "range" and each["category_name"] != "transfer":
+                by_worker[each["pool"], each["worker_index"]].append(each)
+        for ranges in by_worker.values():
+            for before, after in zip(ranges, ranges[1:]):
+                self.assertLessEqual(before["end_ns"], after["start_ns"])
+
+    def settings(self):
+        return {each["key"]: each["value"] for each in self.query("SELECT key, value FROM setting")}
+
+    def test_synchronous_on_the_cpu_with_bf16(self):
+        self.trace("--steps", "6", "--compute-workers", "3", "--update-workers", "2", "--layers",
+                   "1", "--width", "16", "--heads", "2", "--gradients-codec", "bf16")
+        everything = {QUEUED, ENCODE, WIRE, DECODE, APPLY}
+        gradients = self.check_transfers("gradients", 6 * 3 * 2, everything, "update")
+        self.check_transfers("weights", 6 * 2 * 3, everything, "compute")
+        self.check_no_overlap()
+        for each in gradients.values():
+            payload = each[APPLY]["payload"]
+            self.assertEqual(payload["codec"], "bf16")
+            self.assertEqual(payload["wire_bytes"] * 2, payload["raw_bytes"])
+            self.assertEqual(payload["version"], payload["applied_version"])
+        work = Counter(each["name"] for each in self.of("work"))
+        self.assertEqual(work, {"forward": 24, "backward": 24, "optimizer": 12})
+        keys = [(each["payload"]["step"], each["payload"]["micro_batch"])
+                for each in self.of("work", name="forward")]
+        self.assertEqual(sorted(keys), [(step, m) for step in range(6) for m in range(4)])
+        for each in self.of("work"):
+            self.assertLessEqual(each["payload"]["cpu_ns"], each["end_ns"] - each["start_ns"])
+            self.assertEqual(each["payload"]["scope"], 1 if each["name"] == "optimizer" else 0)
+        steps = self.of("step")
+        self.assertEqual([each["payload"]["version"] for each in steps], list(range(1, 7)))
+        self.assertTrue(all(each["payload"]["loss"] > 0 for each in steps))
+        self.assertEqual({each["worker_index"] for each in steps}, {0})
+        settings = self.settings()
+        for key, value in {"trainer": "poolscope-trainer", "mode": "sync", "device": "cpu",
+                           "compute.workers": "3", "update.workers": "2", "micro_batches": "4",
+                           "gradients.codec": "bf16", "weights.codec": "none",
+                           "gradients.depth": "2", "codec.bf16.ratio": "0.5"}.items():
+            self.assertEqual(settings[key], value)
+        self.assertGreater(float(settings["codec.bf16.encode_bytes_per_second"]), 1e6)
+        counters = {each["name"] for each in self.events if each["kind"] == "counter"}
+        self.assertEqual(counters, {"gradients.depth", "weights.depth", "update.version", "loss",
+                                    "gradient_norm", "tokens"})
+
+    def test_synchronous_waits_name_the_message_that_ended_them(self):
+        self.trace(*EMULATED, "--steps", "5", "--compute-workers", "2", "--weights-latency-ms", "3")
+        self.check_waits()
+        self.assertGreater(len(self.of("wait_link", pool="compute", name="weights")), 5)
+        self.assertGreater(len(self.of("wait_link", pool="update", name="gradients")), 3)
+
+    def test_asynchronous_on_an_emulated_device(self):
+        self.trace(*EMULATED, "--async", "--steps", "10", "--compute-workers", "3",
+                   "--update-workers", "2", "--gradients-depth", "1", "--gradient-bytes", "8M",
+                   "--gradients-bandwidth", "2G")
+        gradients = self.check_transfers("gradients", 10 * 4 * 2, {QUEUED, WIRE, APPLY}, "update")
+        self.check_no_overlap()
+        self.check_waits()
+        for each in gradients.values():
+            payload = each[APPLY]["payload"]
+            self.assertEqual(payload["raw_bytes"], 4_000_000)
+            self.assertIn(payload["applied_version"] - payload["version"], (0, 1))
+        self.assertTrue(self.of("blocked_link", pool="compute", name="gradients"))
+        self.assertTrue(all(each["payload"]["cpu_ns"] is None for each in self.of("work")))
+        depth = [float(each["value"]) for each in self.events if each["name"] == "gradients.depth"
+                 and each["kind"] == "counter"]
+        self.assertLessEqual(max(depth), 2)
+        link, = self.query("SELECT * FROM link WHERE link = 'gradients'")
+        self.assertEqual((link["from_pool"], link["to_pool"], link["capacity"], link["lanes"]),
+                         ("compute", "update", "2", "1"))
+
+    def test_discarded_gradients_are_marked_once_per_message(self):
+        self.trace(*EMULATED, "--async", "--stale", "drop", "--lag-bound", "0", "--steps", "10",
+                   "--weights-latency-ms", "5", "--update-workers", "2")
+        discards = self.of("discard", name="gradients")
+        keys = [(each["payload"]["source"], each["payload"]["sequence"]) for each in discards]
+        self.assertGreater(len(keys), 0)
+        self.assertEqual(len(keys), len(set(keys)))
+        messages = self.messages("gradients")
+        for key in keys:
+            self.assertNotIn(APPLY, messages[key])
+        computed = {(each["worker_index"], each["payload"]["step"], each["payload"]["micro_batch"])
+                    for each in self.of("work", name="backward")}
+        for each in discards:
+            payload = each["payload"]
+            self.assertIn((payload["source"], payload["step"], payload["micro_batch"]), computed)
+
+    def test_monolithic_has_one_pool_and_no_links(self):
+        self.trace(*EMULATED, "--mode", "monolithic", "--steps", "3")
+        self.assertEqual({(each["pool"], each["worker_index"]) for each in self.of("work")},
+                         {("compute", 0)})
+        self.assertEqual(self.query("SELECT * FROM link"), [])
+        self.assertEqual(len(self.of("step")), 3)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
