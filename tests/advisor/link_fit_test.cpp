@@ -54,6 +54,7 @@ TEST(LinkFit, OneSizeApart_IsAmbiguous) {
 
 TEST(LinkFit, OneSizeInARow_ShowsTheBytesShare) {
   std::vector<TransferRecord> transfers;
+  transfers.reserve(20);
   for (int i = 0; i < 20; ++i) {
     transfers.push_back(Message(1'000'000, 0, static_cast<int64_t>(i * kNsPerByte * 1e6), 1));
   }

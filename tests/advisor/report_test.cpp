@@ -29,7 +29,7 @@ const json& Schema() {
 // The report's JSON parses, has no NaN in it, and follows the schema.
 json Checked(const Report& report) {
   const std::string text = ReportAsJson(report);
-  const json document = json::parse(text, nullptr, false);
+  json document = json::parse(text, nullptr, false);
   EXPECT_FALSE(document.is_discarded()) << text;
   EXPECT_EQ(testing::SchemaFault(document, Schema()), "");
   EXPECT_FALSE(report.verdict.empty());

@@ -30,12 +30,13 @@ std::string ObjectFault(const json& document, const json& schema, const std::str
   const json properties = schema.value("properties", json::object());
   const json others = schema.value("additionalProperties", json(true));
   for (const auto& [name, value] : document.items()) {
-    const std::string below = path + "." + name;
+    std::string below = path;
+    below += "." + name;
     if (properties.contains(name)) {
-      const std::string fault = SchemaFault(value, properties[name], below);
+      std::string fault = SchemaFault(value, properties[name], below);
       if (!fault.empty()) return fault;
     } else if (others.is_object()) {
-      const std::string fault = SchemaFault(value, others, below);
+      std::string fault = SchemaFault(value, others, below);
       if (!fault.empty()) return fault;
     } else if (others == json(false)) {
       return below + " is not in the schema";
@@ -61,7 +62,7 @@ std::string SchemaFault(const json& document, const json& schema, const std::str
   if (document.size() < schema.value("minItems", size_t{0})) return path + " is too short";
   if (document.size() > schema.value("maxItems", document.size())) return path + " is too long";
   for (size_t i = 0; i < document.size() && schema.contains("items"); ++i) {
-    const std::string fault =
+    std::string fault =
         SchemaFault(document[i], schema["items"], path + "[" + std::to_string(i) + "]");
     if (!fault.empty()) return fault;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <random>
 
 namespace poolscope::testing {
@@ -175,7 +176,13 @@ Scenario ParseScenario(const nlohmann::json& json) {
   s.staged = json.value("staged", s.staged);
   s.marked_steps = json.value("marked_steps", s.marked_steps);
   s.jitter = json.value("jitter", s.jitter);
-  if (json.contains("loss")) s.loss = json.at("loss");
+  if (json.contains("loss")) {
+    const auto& loss = json.at("loss");
+    s.lossy = true;
+    s.loss_from = loss.value("from", s.loss_from);
+    s.loss_to = loss.value("to", s.loss_to);
+    if (loss.contains("events")) s.lost_events = loss.at("events").get<int64_t>();
+  }
   ReadLink(json, "gradients", s.gradients);
   ReadLink(json, "weights", s.weights);
   return s;

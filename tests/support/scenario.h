@@ -1,7 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,10 @@ struct Scenario {
   bool codec_probe = true;  // settings that say what bf16 costs
   bool staged = true;       // queued stages are recorded
   bool marked_steps = true;
-  double jitter = 0;    // of every operation, relative, uniform
-  nlohmann::json loss;  // {"from": share of the run, "to": share, "events": n}
+  double jitter = 0;   // of every operation, relative, uniform
+  bool lossy = false;  // events are missing, between these shares of the run
+  double loss_from = 0, loss_to = 1;
+  std::optional<int64_t> lost_events;
 };
 Scenario ParseScenario(const nlohmann::json& json);
 

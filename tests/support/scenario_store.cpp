@@ -75,11 +75,10 @@ class Writer {
       Check(store_.Put(StepRow{kRun, static_cast<int64_t>(i), At(line_.step_ends[i]),
                                static_cast<int64_t>(i) + 1, 1000, s_.micro_batches, 1.0}));
     }
-    if (!s_.loss.is_null()) {
-      EventLossRow loss{kRun, kSession, "ring_full", "thread 3", std::nullopt, 0, 0};
-      if (s_.loss.contains("events")) loss.events = s_.loss.at("events").get<int64_t>();
-      loss.first_ns = At(End() * s_.loss.value("from", 0.0));
-      loss.last_ns = At(End() * s_.loss.value("to", 1.0));
+    if (s_.lossy) {
+      EventLossRow loss{kRun, kSession, "ring_full", "thread 3", s_.lost_events, 0, 0};
+      loss.first_ns = At(End() * s_.loss_from);
+      loss.last_ns = At(End() * s_.loss_to);
       Check(store_.Put(loss));
     }
   }
