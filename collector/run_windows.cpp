@@ -17,8 +17,8 @@ constexpr int64_t kLookBackNs = 60'000'000'000;
 Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   const auto cursors = store.Cursors(model_.run_id());
   if (!cursors.ok()) return cursors.error();
-  if (cursors->empty()) return {};
-  const int64_t closed = cursors->front().read_position;
+  // 0: no window is closed yet, and every stored event counts.
+  const int64_t closed = cursors->empty() ? 0 : cursors->front().read_position;
   builder_.StartAt(closed);
 
   std::map<int64_t, int> workers;  // by thread
@@ -82,8 +82,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         break;
       }
       if (!valid) continue;
-      activity.on_thread =
-          event.kind == EventKind::kRange && (event.flags & kEventStartEnd) == 0;
+      activity.on_thread = event.kind == EventKind::kRange && (event.flags & kEventStartEnd) == 0;
       activity.worker = worker == workers.end() ? -1 : worker->second;
       activity.begin_ns = event.start_ns;
       activity.end_ns = event.end_ns();
@@ -135,7 +134,9 @@ Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
   for (const Activity& activity : round_) {
     if (activity.category != Category::kDiscard) builder_.Add(activity);
     if (activity.category != Category::kStep || activity.step == kNoValue) continue;
-    StepRow row{model_.run_id(), static_cast<int64_t>(activity.step), activity.begin_ns,
+    StepRow row{model_.run_id(),
+                static_cast<int64_t>(activity.step),
+                activity.begin_ns,
                 static_cast<int64_t>(activity.version == kNoValue ? 0 : activity.version),
                 static_cast<int64_t>(activity.tokens),
                 static_cast<int64_t>(activity.micro_batches)};

@@ -235,7 +235,7 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
   process_.end_reason = state.ended ? "exited" : "killed";
   const auto close = [&](uint32_t tid, uint64_t start, uint32_t name, uint32_t category,
                          uint32_t domain, std::span<const uint64_t> payload, uint16_t depth,
-                         uint8_t flags) -> Status {
+                         uint8_t flags, uint64_t value) -> Status {
     if (!Plausible(start)) return {};
     auto thread = ThreadOf(store, tid);
     if (!thread.ok()) return thread.error();
@@ -244,6 +244,7 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
     event.duration_ns = std::max<int64_t>(0, process_.end_ns - event.start_ns);
     event.category = category;
     event.depth = depth;
+    event.value = value;
     event.flags = static_cast<uint8_t>(flags | kEventOpenAtDeath);
     auto name_id = StoreString(store, name);
     if (!name_id.ok()) return name_id.error();
@@ -282,7 +283,7 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
       if (range.open_id + uint64_t{1} == slots_[i].last_open)
         continue;  // its end record is in the ring
       if (auto closed = close(view->tid, range.start_ticks, range.name, range.category,
-                              range.domain, {}, static_cast<uint16_t>(depth), 0);
+                              range.domain, {}, static_cast<uint16_t>(depth), 0, 0);
           !closed.ok()) {
         return closed;
       }
@@ -294,7 +295,7 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
     const auto ended = [&](const Slot& slot) { return slot.last_range == range.id; };
     if (std::any_of(slots_.begin(), slots_.end(), ended)) continue;
     if (auto closed = close(range.start_tid, range.start_ticks, range.name, range.category,
-                            range.domain, range.payload, 0, kEventStartEnd);
+                            range.domain, range.payload, 0, kEventStartEnd, range.value);
         !closed.ok()) {
       return closed;
     }

@@ -240,15 +240,20 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, const SessionDefinition
     range.name = At<uint32_t>(entry, offsetof(ProcessRange, name));
     range.category = At<uint32_t>(entry, offsetof(ProcessRange, category));
     range.domain = At<uint32_t>(entry, offsetof(ProcessRange, domain));
-    const auto words = At<uint32_t>(entry, offsetof(ProcessRange, payload_words));
+    const auto words =
+        std::min(At<uint32_t>(entry, offsetof(ProcessRange, payload_words)), kMaxProcessRangeWords);
+    const auto flags = At<uint32_t>(entry, offsetof(ProcessRange, flags));
     if (range.name >= known.strings.size() || range.domain >= known.domains.size() ||
         range.start_ticks == 0) {
       continue;
     }
-    const auto flags = At<uint32_t>(entry, offsetof(ProcessRange, flags));
-    const uint32_t groups_at = (flags & kRecordHasValue) != 0 ? 1 : 0;  // after the plain value
-    for (uint32_t i = groups_at; i < words && i < kMaxProcessRangeWords; ++i) {
-      range.payload.push_back(At<uint64_t>(entry, offsetof(ProcessRange, payload) + i * 8));
+    for (uint32_t i = 0; i < words; ++i) {
+      const auto word = At<uint64_t>(entry, offsetof(ProcessRange, payload) + i * 8);
+      if (i == 0 && (flags & kRecordHasValue) != 0) {
+        range.value = word;
+      } else {
+        range.payload.push_back(word);
+      }
     }
     if (!ValidPayload(range.payload, known.strings.size())) range.payload.clear();
     out.push_back(std::move(range));

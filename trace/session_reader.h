@@ -109,7 +109,8 @@ struct OpenProcessRange {
   uint32_t name = 0;
   uint32_t category = 0;
   uint32_t domain = 0;
-  std::vector<uint64_t> payload;
+  uint64_t value = 0;             // NVTX's plain payload
+  std::vector<uint64_t> payload;  // groups
 };
 
 Status DecodeUntrusted(std::span<const std::byte> header, SessionHead& out);
