@@ -16,6 +16,7 @@ Admission::Rules RulesOf(const Options& options) {
 
 std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signals) {
   std::vector<Signal*> pointers;
+  pointers.reserve(signals.size());
   for (const auto& each : signals) pointers.push_back(each.get());
   return pointers;
 }

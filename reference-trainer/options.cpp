@@ -34,6 +34,7 @@ std::function<void(const std::string&)> Choice(const std::map<std::string, T>& n
 template <typename T>
 CLI::Validator OneOf(const std::map<std::string, T>& names) {
   std::vector<std::string> keys;
+  keys.reserve(names.size());
   for (const auto& [name, value] : names) keys.push_back(name);
   return CLI::IsMember(keys);
 }

@@ -204,6 +204,7 @@ void AddOnGrid(size_t count, const float* values, float* sum) {
   }
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): T is a type.
 #define POOLSCOPE_TRAINER_KERNELS(T)                                                               \
   template void Gemm<T>(Transposed, Transposed, size_t, size_t, size_t, T, const T*, size_t,       \
                         const T*, size_t, T, T*, size_t);                                          \
@@ -220,6 +221,7 @@ void AddOnGrid(size_t count, const float* values, float* sum) {
                                      T*, T*);                                                      \
   template double SoftmaxCrossEntropy<T>(size_t, size_t, T*, const uint8_t*);                      \
   template void SoftmaxCrossEntropyBackward<T>(size_t, size_t, T*, const uint8_t*);
+// NOLINTEND(bugprone-macro-parentheses)
 POOLSCOPE_TRAINER_KERNELS(float)
 POOLSCOPE_TRAINER_KERNELS(double)
 #undef POOLSCOPE_TRAINER_KERNELS
