@@ -60,6 +60,18 @@ std::vector<int> Collector::notify_fds() const {
   return fds;
 }
 
+std::vector<std::string> Collector::live_runs() const {
+  std::vector<std::string> runs;
+  for (const auto& [id, run] : runs_) {
+    if (!run->row.ended) runs.push_back(id);
+  }
+  return runs;
+}
+
+void Collector::TakeAdvice(std::vector<LiveAdvice::Advice> advice) {
+  for (auto& entry : advice) advice_.push_back(std::move(entry));
+}
+
 void Collector::Refuse(const std::filesystem::path& path, const std::string& message) {
   if (refused_.insert(path).second) warnings_.push_back(message);
 }
@@ -198,6 +210,11 @@ Result<Collector::Drained> Collector::Drain() {
     if (!std::exchange(run->changed, false)) continue;
     if (auto put = store_->Put(run->row); !put.ok()) return fail(put.error());
   }
+  for (const LiveAdvice::Advice& advice : advice_) {
+    for (const FindingRow& row : advice.rows) {
+      if (auto put = store_->Put(row); !put.ok()) return fail(put.error());
+    }
+  }
   if (auto committed = store_->Commit(); !committed.ok()) return fail(committed.error());
   events_ += drained.events;
 
@@ -218,11 +235,15 @@ Result<Collector::Drained> Collector::Drain() {
   }
   drained.sessions = sessions_.size();
   if (metrics_ != nullptr) TakeMetrics(drained, now_ns);
+  advice_.clear();
   ForgetOldRuns();
   return drained;
 }
 
 void Collector::TakeMetrics(const Drained& drained, int64_t began_ns) {
+  for (const LiveAdvice::Advice& advice : advice_) {
+    metrics_->SetFindings(advice.run_id, advice.rows, advice.speedups);
+  }
   for (const auto& [id, run] : runs_) {
     if (!run->round_saved) continue;
     metrics_->Take({&run->model, &run->windows.closed(), &run->windows.activities(),

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/live_advice.h"
 #include "collector/mapping.h"
 #include "collector/metrics.h"
 #include "collector/run_folder.h"
@@ -30,6 +31,7 @@ struct CollectorOptions {
   std::string metrics_address;      // "HOST:PORT" or ":PORT", "" none
   std::string version = "unknown";  // of the program
   int drain_interval_ms = 100;
+  bool live_advice = true;
 };
 
 // Drains the sessions of the run folders to a store. One thread.
@@ -58,6 +60,9 @@ class Collector {
   std::vector<int> notify_fds() const;
   uint64_t events() const { return events_; }
   uint64_t lost() const { return lost_; }
+  std::vector<std::string> live_runs() const;
+  // Stored with the next round.
+  void TakeAdvice(std::vector<LiveAdvice::Advice> advice);
   // One-line warnings since the last call: sessions that were refused and why.
   std::vector<std::string> TakeWarnings() { return std::exchange(warnings_, {}); }
 
@@ -97,6 +102,7 @@ class Collector {
   std::map<std::string, std::unique_ptr<Run>> runs_;
   std::map<std::filesystem::path, Session> sessions_;
   std::set<std::filesystem::path> refused_;
+  std::vector<LiveAdvice::Advice> advice_;
   std::vector<std::string> warnings_;
   uint64_t events_ = 0;
   uint64_t lost_ = 0;

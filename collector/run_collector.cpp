@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include "collector/collector.h"
@@ -47,6 +48,8 @@ Status RunCollector(const CollectorOptions& options, const std::atomic<bool>& st
     }
   }
   if (calls.ready) calls.ready(server == nullptr ? "" : server->url());
+  std::optional<LiveAdvice> advice;
+  if (options.live_advice) advice.emplace(options.store);
   CollectorProgress progress;
   auto progress_due = Clock::now();
   std::string failure;  // of the last round; "" when it went well
@@ -56,6 +59,7 @@ Status RunCollector(const CollectorOptions& options, const std::atomic<bool>& st
     Status status;
     double fill = 0;
     size_t sessions = 0;
+    if (advice.has_value()) collector->TakeAdvice(advice->Exchange(collector->live_runs()));
     if (last) {
       status = collector->Leave();
     } else if (auto drained = collector->Drain(); drained.ok()) {
