@@ -25,6 +25,8 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   view->add_option("--select", options->select_finding,
                    "Go to the evidence of this finding, counted from 0");
+  view->add_option("--search", options->search,
+                   "Go to the first range in sight or after it whose name contains this");
   view->add_option("--scale", options->scale, "Size of text and lanes; default the display's");
   view->add_option("--dump-state", options->dump_state)->group("");
   view->callback([=, &exit_code] {

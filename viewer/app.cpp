@@ -147,6 +147,11 @@ void App::TakeAnswers(const ViewAnswer& answer) {
       view_.Show(from, std::max(from + 1, to));
     }
   }
+  if (!options_.search.empty()) {
+    view_.search = std::exchange(options_.search, {});
+    view_.search_order = View::SearchOrder{view_.axis.begin_ns(), true};
+    view_.panel = Panel::kDetails;
+  }
   if (options_.select_finding >= 0 && context_.report) {
     const int wanted = std::exchange(options_.select_finding, -1);
     GoToFinding(view_, *context_.report, wanted, 0);

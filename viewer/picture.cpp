@@ -116,7 +116,7 @@ Result<std::shared_ptr<const LanePicture>> PictureMaker::Make(const Catalog& cat
 }
 
 Result<bool> PictureMaker::ForEvents(const std::vector<int64_t>& tracks, const Order& order,
-                                     const Sink& sink) {
+                                     const Sink& sink, bool whole_chunks) {
   std::vector<ChunkRow> wanted;
   for (const int64_t track : tracks) {
     Result<std::vector<ChunkRow>> chunks = store_.Chunks(track, SpanOf(order));
@@ -135,7 +135,7 @@ Result<bool> PictureMaker::ForEvents(const std::vector<int64_t>& tracks, const O
     Result<std::shared_ptr<const EventBatch>> batch = cache_.Read(store_, chunk);
     if (!batch) return batch.error();
     for (const Event& event : (*batch)->events) {
-      if (Overlaps(event.start_ns, event.end_ns(), order)) sink(event, **batch);
+      if (whole_chunks || Overlaps(event.start_ns, event.end_ns(), order)) sink(event, **batch);
     }
   }
   return true;
@@ -277,25 +277,36 @@ Status PictureMaker::MakeWire(const Catalog& catalog, const Lane& lane, const Or
   return {};
 }
 
+void PictureMaker::MakeCurve(const Catalog& catalog, const Order& order, Points points,
+                             LanePicture& picture) {
+  std::stable_sort(points.begin(), points.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  CurveMaker curve(picture.column_ns, std::min(order.end_ns, catalog.end_ns));
+  for (size_t i = 0; i < points.size() && points[i].first <= order.end_ns; ++i) {
+    // Of what came before the span only the last value matters: it holds at the left edge.
+    const bool last_before = i + 1 == points.size() || points[i + 1].first >= order.begin_ns;
+    if (points[i].first < order.begin_ns && !last_before) continue;
+    curve.Add(std::max(points[i].first, order.begin_ns), points[i].second);
+    ++picture.events;
+  }
+  picture.samples = curve.Finish();
+}
+
 Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const Order& order,
                                LanePicture& picture) {
-  std::vector<std::pair<int64_t, double>> points;
-  Order wide = order;  // the value at the left edge was set before it
-  wide.begin_ns -= (order.end_ns - order.begin_ns) / 4;
-  Result<bool> decoded = ForEvents(lane.tracks, wide, [&](const Event& event, const EventBatch&) {
-    const double value = (event.flags & kEventFloat) != 0
-                             ? std::bit_cast<double>(event.value)
-                             : static_cast<double>(static_cast<int64_t>(event.value));
-    if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
-  });
+  Points points;
+  Result<bool> decoded = ForEvents(
+      lane.tracks, order,
+      [&](const Event& event, const EventBatch&) {
+        const double value = (event.flags & kEventFloat) != 0
+                                 ? std::bit_cast<double>(event.value)
+                                 : static_cast<double>(static_cast<int64_t>(event.value));
+        if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
+      },
+      true);
   if (!decoded) return decoded.error();
   if (*decoded) {
-    std::stable_sort(points.begin(), points.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    CurveMaker curve(picture.column_ns, std::min(order.end_ns, catalog.end_ns));
-    for (const auto& [at, value] : points) curve.Add(at, value);
-    picture.samples = curve.Finish();
-    picture.events = points.size();
+    MakeCurve(catalog, order, std::move(points), picture);
   } else {
     Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
     if (!rows) return rows.error();
@@ -371,9 +382,10 @@ Status PictureMaker::MakeLag(const Catalog& catalog, const Lane& lane, const Ord
                              LanePicture& picture) {
   Result<uint32_t> name = LinkName(lane.subject);
   if (!name) return name.error();
-  std::vector<std::pair<int64_t, double>> points;
-  Result<bool> decoded =
-      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
+  Points points;
+  Result<bool> decoded = ForEvents(
+      lane.tracks, order,
+      [&](const Event& event, const EventBatch& batch) {
         if (event.name != *name) return;
         const auto payload = batch.Payload(event, catalog.transfer_schema);
         if (payload.size() <= kTransferAppliedVersion) return;
@@ -383,15 +395,11 @@ Status PictureMaker::MakeLag(const Catalog& catalog, const Lane& lane, const Ord
         if (applied == kNoValue || computed == kNoValue) return;
         points.emplace_back(event.end_ns(),
                             static_cast<double>(static_cast<int64_t>(applied - computed)));
-      });
+      },
+      true);
   if (!decoded) return decoded.error();
   if (*decoded) {
-    std::stable_sort(points.begin(), points.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    CurveMaker curve(picture.column_ns, std::min(order.end_ns, catalog.end_ns));
-    for (const auto& [at, value] : points) curve.Add(at, value);
-    picture.samples = curve.Finish();
-    picture.events = points.size();
+    MakeCurve(catalog, order, std::move(points), picture);
   } else {
     Result<std::vector<VersionWindowRow>> rows =
         store_.VersionWindows(catalog.run.run_id, SpanOf(order));

@@ -62,7 +62,9 @@ class PictureMaker {
   // Calls `sink` with every event of the tracks that overlaps the span, or returns false where that
   // would decode more than kMaxDecodedChunks chunks of a track (or any, without `detail`).
   using Sink = std::function<void(const Event&, const EventBatch&)>;
-  Result<bool> ForEvents(const std::vector<int64_t>& tracks, const Order& order, const Sink& sink);
+  // `whole_chunks` adds what lies in the same chunks outside of the span.
+  Result<bool> ForEvents(const std::vector<int64_t>& tracks, const Order& order, const Sink& sink,
+                         bool whole_chunks = false);
 
  private:
   Status MakeRanges(const Lane& lane, const Order& order, LanePicture& picture);
@@ -76,6 +78,8 @@ class PictureMaker {
                        LanePicture& picture);
   Status MakeLag(const Catalog& catalog, const Lane& lane, const Order& order,
                  LanePicture& picture);
+  using Points = std::vector<std::pair<int64_t, double>>;  // time, value from then on
+  void MakeCurve(const Catalog& catalog, const Order& order, Points points, LanePicture& picture);
   Result<uint32_t> LinkName(const std::string& link);
 
   const Store& store_;

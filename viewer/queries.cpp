@@ -150,6 +150,15 @@ Status AddStages(const Store& store, ChunkCache& cache, const Catalog& catalog, 
       }
     }
   }
+  if (const LinkRow* link = catalog.FindLink(details.name); link != nullptr) {
+    for (size_t i = 0; i < catalog.lanes.size(); ++i) {
+      const Lane& lane = catalog.lanes[i];
+      if (lane.kind == LaneKind::kRanges && lane.subject == link->from_pool &&
+          lane.worker == static_cast<int64_t>(source)) {
+        details.sender_lane = static_cast<int>(i);
+      }
+    }
+  }
   std::sort(details.stages.begin(), details.stages.end(),
             [](const MessageStage& a, const MessageStage& b) {
               return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.stage < b.stage;
@@ -303,6 +312,12 @@ Result<std::optional<EventKey>> FindNext(const Store& store, ChunkCache& cache,
             continue;
           }
           if (!match(event.name)) continue;
+          if (lane.kind == LaneKind::kWire) {  // of a link's stages it shows this one
+            const auto payload = (*batch)->Payload(event, catalog.transfer_schema);
+            if (payload.empty() || payload[kTransferStage] != static_cast<uint64_t>(Stage::kWire)) {
+              continue;
+            }
+          }
           best = EventKey{static_cast<int>(i), event.start_ns, event.end_ns(), event.name};
           found = true;
         }

@@ -31,6 +31,7 @@ struct EventDetails {
   uint32_t category = 0;
   std::vector<std::pair<std::string, std::string>> fields;  // payload, by name
   std::vector<MessageStage> stages;                         // of the message, by begin
+  int sender_lane = -1;  // of the worker that handed the message over; -1 not known
 };
 struct EventKey {
   int lane = -1;

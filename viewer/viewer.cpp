@@ -56,6 +56,7 @@ Status RunViewer(const ViewerOptions& options) {
   app_options.end_seconds = options.end_seconds;
   app_options.panel = *panel;
   app_options.select_finding = options.select_finding;
+  app_options.search = options.search;
   app_options.dump_state = options.dump_state;
   App app(**model, std::move(app_options));
   if (!options.screenshot.empty()) return TakeScreenshot(app, options);

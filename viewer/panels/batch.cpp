@@ -28,8 +28,46 @@ std::string FitText(ImFont* font, const std::string& text, float width) {
   font->CalcTextSizeA(font->FontSize, room, 0, text.data(), text.data() + text.size(), &end);
   auto length = static_cast<size_t>(end - text.data());
   while (length > 0 && text[length - 1] == ' ') --length;
-  if (length < 2) return {};
+  if (length < 4) return {};
   return text.substr(0, length) + "\xe2\x80\xa6";
+}
+
+std::vector<std::string> WrapText(ImFont* font, const std::string& text, float width,
+                                  size_t max_lines) {
+  std::vector<std::string> lines;
+  std::string line;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    const std::string longer = line.empty() ? word : line + " " + word;
+    if (!line.empty() && TextWidth(font, longer) > width) {
+      if (lines.size() + 1 == max_lines) {
+        lines.push_back(FitText(font, line + " " + text.substr(at), width));
+        return lines;
+      }
+      lines.push_back(line);
+      line = word;
+    } else {
+      line = longer;
+    }
+    at = end + 1;
+  }
+  if (!line.empty()) lines.push_back(FitText(font, line, width));
+  return lines;
+}
+
+void Paragraph(const std::string& text, Colour colour, float room_right) {
+  ImFont* font = ImGui::GetFont();
+  const float width = ImGui::GetContentRegionAvail().x - room_right;
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const float height = std::floor(font->FontSize * 1.2f);
+  float y = at.y;
+  for (const std::string& line : WrapText(font, text, width)) {
+    Text(ImGui::GetWindowDrawList(), font, at.x, y, colour, line);
+    y += height;
+  }
+  ImGui::Dummy(ImVec2(std::max(1.0f, width), std::max(1.0f, y - at.y)));
 }
 
 void Text(ImDrawList* list, ImFont* font, float x, float y, Colour colour,

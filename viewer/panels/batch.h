@@ -45,8 +45,14 @@ class RectBatch {
 
 // Diagonal lines over a rectangle.
 void Hatch(ImDrawList* list, float x0, float y0, float x1, float y1, float step, Colour colour);
-// `text` cut with an ellipsis to `width` pixels; "" where not even two letters fit.
+// `text` cut with an ellipsis to `width` pixels; "" where fewer than four letters would be left.
 std::string FitText(ImFont* font, const std::string& text, float width);
+// Lines of at most `width`, broken at spaces alone (ImGui also breaks "23.2" after its point). The
+// last of `max_lines` is cut with an ellipsis.
+std::vector<std::string> WrapText(ImFont* font, const std::string& text, float width,
+                                  size_t max_lines = 100);
+// The same as an item of the current window, as wide as the room there.
+void Paragraph(const std::string& text, Colour colour = colour::kText, float room_right = 0);
 float TextWidth(ImFont* font, const std::string& text);
 void Text(ImDrawList* list, ImFont* font, float x, float y, Colour colour, const std::string& text);
 

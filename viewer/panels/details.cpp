@@ -7,12 +7,13 @@
 namespace poolscope {
 namespace {
 
-void Row(const std::string& name, const std::string& value) {
-  ImGui::TableNextRow();
+void Field(const std::string& name, const std::string& value, const PanelContext& context) {
+  ImFont* font = context.gui->fonts().text;
   ImGui::TableNextColumn();
-  ImGui::TextDisabled("%s", name.c_str());
+  ImGui::TextDisabled("%s", FitText(font, name, ImGui::GetContentRegionAvail().x).c_str());
   ImGui::TableNextColumn();
-  ImGui::TextWrapped("%s", value.c_str());
+  ImGui::TextUnformatted(FitText(font, value, ImGui::GetContentRegionAvail().x).c_str());
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", value.c_str());
 }
 
 // The message's stages below one another on a common scale of time.
@@ -89,14 +90,18 @@ void DrawDetails(PanelContext& context, View& view) {
   ImGui::TextWrapped("%s", details.name.empty() ? "(no name)" : details.name.c_str());
   ImGui::PopFont();
   ImGui::TextDisabled("%s", details.kind.c_str());
-  if (ImGui::BeginTable("fields", 2, ImGuiTableFlags_SizingStretchProp)) {
-    ImGui::TableSetupColumn("name", 0, 1.0f);
-    ImGui::TableSetupColumn("value", 0, 1.7f);
-    Row("duration", FormatDuration(static_cast<double>(details.end_ns - details.begin_ns)));
-    Row("begins at",
-        fmt::format("{:.6f} s", static_cast<double>(details.begin_ns - view.run_begin_ns) / 1e9));
-    if (!details.place.empty()) Row("on", details.place);
-    for (const auto& [name, value] : details.fields) Row(name, value);
+  std::vector<std::pair<std::string, std::string>> fields = {
+      {"duration", FormatDuration(static_cast<double>(details.end_ns - details.begin_ns))},
+      {"begins at",
+       fmt::format("{:.6f} s", static_cast<double>(details.begin_ns - view.run_begin_ns) / 1e9)}};
+  if (!details.place.empty()) fields.emplace_back("on", details.place);
+  fields.insert(fields.end(), details.fields.begin(), details.fields.end());
+  if (ImGui::BeginTable("fields", 4, ImGuiTableFlags_SizingStretchProp)) {
+    for (const float share : {1.1f, 1.4f, 1.3f, 1.2f}) ImGui::TableSetupColumn("", 0, share);
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (i % 2 == 0) ImGui::TableNextRow();
+      Field(fields[i].first, fields[i].second, context);
+    }
     ImGui::EndTable();
   }
   if (!details.stages.empty()) Stages(details, context, view);

@@ -15,28 +15,25 @@ std::string Title(std::string rule) {
   return rule;
 }
 
-// "gradients.codec none -> bf16" with a real arrow.
-std::string Change(const std::string& change) {
-  return FormatSentence("." + change).substr(1);  // the dot: no capital letter
-}
+// With arrows and unbroken numbers, but as it begins.
+std::string Uncapitalised(const std::string& text) { return FormatSentence("." + text).substr(1); }
 
 void Advice(const Recommendation& advice, const PanelContext& context) {
   const float scale = context.scale();
+  const float right = 12 * scale;
   const Fonts& fonts = context.gui->fonts();
   ImGui::PushFont(fonts.bold);
-  ImGui::PushStyleColor(ImGuiCol_Text, StateColour(State::kBusy));
-  ImGui::TextWrapped("\xe2\x86\x92 %s", Change(advice.change).c_str());
-  ImGui::PopStyleColor();
+  Paragraph("\xe2\x86\x92 " + Uncapitalised(advice.change), Rgb(0x2fc596), right);
   ImGui::PopFont();
   std::string gain =
       fmt::format("{} a step ({} to {}), {:.2f} times as fast",
                   FormatDuration(advice.predicted_step_seconds * 1e9),
                   FormatDuration(advice.interval_low * 1e9),
                   FormatDuration(advice.interval_high * 1e9), advice.predicted_speedup);
-  ImGui::TextWrapped("%s", gain.c_str());
+  Paragraph(FormatSentence(gain), colour::kText, right);
   std::string kind = advice.klass;
   if (advice.extrapolated) kind += ", extrapolated";
-  ImGui::TextDisabled("%s", kind.c_str());
+  Paragraph(kind, colour::kDim, right);
   if (!advice.apply.empty()) {
     ImGui::PushFont(fonts.mono);
     const float room = ImGui::GetContentRegionAvail().x - 24 * scale;
@@ -56,6 +53,7 @@ void Advice(const Recommendation& advice, const PanelContext& context) {
 // One finding; a click anywhere on it goes to its evidence. Returns where it was drawn.
 PanelRect Card(const Finding& finding, int index, PanelContext& context, View& view) {
   const float scale = context.scale();
+  const float right = 12 * scale;
   const bool chosen = view.finding == index;
   ImDrawList* list = ImGui::GetWindowDrawList();
   list->ChannelsSplit(2);
@@ -65,7 +63,6 @@ PanelRect Card(const Finding& finding, int index, PanelContext& context, View& v
   ImGui::BeginGroup();
   ImGui::Dummy(ImVec2(width, 3 * scale));
   ImGui::Indent(12 * scale);
-  ImGui::PushTextWrapPos(ImGui::GetCursorPosX() + width - 24 * scale);
   const Colour tint = SeverityColour(finding.severity);
   ImGui::PushFont(context.gui->fonts().bold);
   ImGui::TextUnformatted(Title(finding.rule).c_str());
@@ -74,22 +71,19 @@ PanelRect Card(const Finding& finding, int index, PanelContext& context, View& v
   ImGui::PushStyleColor(ImGuiCol_Text, tint);
   ImGui::TextUnformatted(finding.severity.c_str());
   ImGui::PopStyleColor();
-  ImGui::TextWrapped("%s", FormatSentence(finding.summary).c_str());
+  Paragraph(FormatSentence(finding.summary), colour::kText, right);
   if (finding.recommendation) {
     Advice(*finding.recommendation, context);
   } else if (!finding.abstained.empty()) {
-    ImGui::TextDisabled("No recommendation: %s", FormatSentence(finding.abstained).c_str());
+    Paragraph("No recommendation: " + Uncapitalised(finding.abstained), colour::kDim, right);
   }
   if (chosen) {
     for (size_t i = 0; i < finding.evidence.size(); ++i) {
       const Evidence& evidence = finding.evidence[i];
-      ImGui::PushStyleColor(ImGuiCol_Text, colour::kDim);
-      ImGui::TextWrapped("\xe2\x80\xa2 %s", FormatSentence(evidence.text).c_str());
-      ImGui::PopStyleColor();
+      Paragraph("\xe2\x80\xa2 " + FormatSentence(evidence.text), colour::kDim, right);
       if (ImGui::IsItemClicked()) GoToFinding(view, *context.report, index, i);
     }
   }
-  ImGui::PopTextWrapPos();
   ImGui::Unindent(12 * scale);
   ImGui::Dummy(ImVec2(width, 2 * scale));
   ImGui::EndGroup();

@@ -196,8 +196,10 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   }
   for (const Label& label : labels) {
     const float x0 = std::max(label.x0, canvas.x) + 4 * scale;
-    const std::string text =
-        FitText(font, label.look->label, std::min(label.x1, canvas.x + canvas.width) - x0 - 3);
+    const float room = std::min(label.x1, canvas.x + canvas.width) - x0 - 3;
+    // On the wire all bars carry the link's name: only where it fits.
+    if (lane.kind == LaneKind::kWire && TextWidth(font, label.look->label) > room) continue;
+    const std::string text = FitText(font, label.look->label, room);
     Text(canvas.list, font, x0, label.y + (row_height - gap - font->FontSize) / 2 - scale,
          TextOn(label.fill), text);
   }

@@ -172,14 +172,11 @@ void DrawOverview(PanelContext& context, View&) {
     ImGui::SameLine();
     RightAligned(FormatPercent(*report.replay_error) + " off");
   }
-  ImGui::PushTextWrapPos(0);
-  if (!report.replay_note.empty())
-    ImGui::TextDisabled("%s", FormatSentence(report.replay_note).c_str());
+  if (!report.replay_note.empty()) Paragraph(FormatSentence(report.replay_note), colour::kDim);
   for (const std::string& unseen : report.unseen) {
-    ImGui::TextDisabled("not seen: %s", unseen.c_str());
+    Paragraph("not seen: " + unseen, colour::kDim);
   }
-  ImGui::TextDisabled("run %s on %s", report.run.substr(0, 8).c_str(), report.host.c_str());
-  ImGui::PopTextWrapPos();
+  Paragraph(fmt::format("run {} on {}", report.run.substr(0, 8), report.host), colour::kDim);
 }
 
 }  // namespace poolscope

@@ -89,32 +89,34 @@ void PaintHighlight(TimelineFrame& frame) {
   frame.list->AddRectFilled(ImVec2(x1, frame.area.y), frame.AreaCorner(), shade);
 }
 
-// The way of the selected message: an arrow from each stage to the next.
+// The way of the selected message: from its sender, an arrow from each stage to the next.
 void PaintMessage(TimelineFrame& frame) {
   if (!frame.context.details || !frame.view.selected) return;
-  ImVec2 from(0, 0);
-  bool any = false;
-  for (const MessageStage& stage : frame.context.details->stages) {
-    if (stage.lane < 0 || static_cast<size_t>(stage.lane) >= frame.context.boxes.size()) continue;
-    const LaneBox& box = frame.context.boxes[static_cast<size_t>(stage.lane)];
-    if (box.height <= 0) continue;
-    const float y = frame.area.y + box.top + 8 * frame.scale() - std::floor(frame.view.scroll);
-    const auto at = [&](int64_t time_ns) {
-      return frame.area.x +
-             static_cast<float>(std::clamp(frame.view.axis.ToPixel(time_ns), -1e5, 1e5));
-    };
-    const ImVec2 to(at(stage.begin_ns), y);
-    const bool moved = any && (std::fabs(from.y - to.y) > 2 || to.x - from.x > 3);
-    if (moved) {
-      const float bend = std::max(12 * frame.scale(), std::fabs(to.x - from.x) * 0.4f);
-      frame.list->AddBezierCubic(from, ImVec2(from.x + bend, from.y), ImVec2(to.x - bend, to.y), to,
-                                 colour::kSelection, 1.5f * frame.scale(), 24);
-      frame.list->AddTriangleFilled(
-          ImVec2(to.x + 1, to.y), ImVec2(to.x - 7 * frame.scale(), to.y - 4 * frame.scale()),
-          ImVec2(to.x - 7 * frame.scale(), to.y + 4 * frame.scale()), colour::kSelection);
+  const EventDetails& details = *frame.context.details;
+  const float scale = frame.scale();
+  const auto shown = [&](int lane) {
+    return lane >= 0 && static_cast<size_t>(lane) < frame.lanes.size() &&
+           frame.context.boxes[static_cast<size_t>(lane)].height > 0;
+  };
+  const auto point = [&](int lane, int64_t time_ns) {
+    return ImVec2(frame.At(time_ns), frame.Top(static_cast<size_t>(lane)) + 8 * scale);
+  };
+  std::optional<ImVec2> from;
+  if (!details.stages.empty() && shown(details.sender_lane)) {
+    from = point(details.sender_lane, details.stages.front().begin_ns);
+  }
+  for (const MessageStage& stage : details.stages) {
+    if (!shown(stage.lane)) continue;
+    const ImVec2 to = point(stage.lane, stage.begin_ns);
+    if (from && (std::fabs(from->y - to.y) > 2 || to.x - from->x > 3)) {
+      const float bend = std::max(12 * scale, std::fabs(to.x - from->x) * 0.4f);
+      frame.list->AddBezierCubic(*from, ImVec2(from->x + bend, from->y), ImVec2(to.x - bend, to.y),
+                                 to, colour::kSelection, 1.5f * scale, 24);
+      frame.list->AddTriangleFilled(ImVec2(to.x + 1, to.y),
+                                    ImVec2(to.x - 7 * scale, to.y - 4 * scale),
+                                    ImVec2(to.x - 7 * scale, to.y + 4 * scale), colour::kSelection);
     }
-    from = ImVec2(at(stage.end_ns), y);
-    any = true;
+    from = point(stage.lane, stage.end_ns);
   }
 }
 

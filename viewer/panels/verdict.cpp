@@ -7,25 +7,6 @@
 #include "viewer/panels/panel.h"
 
 namespace poolscope {
-namespace {
-
-// `text` broken into at most `lines` lines of `width`, the last cut with an ellipsis.
-std::vector<std::string> Wrap(ImFont* font, const std::string& text, float width, size_t lines) {
-  std::vector<std::string> out;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (at < end && out.size() < lines) {
-    const char* stop = font->CalcWordWrapPositionA(1.0f, at, end, width);
-    if (out.size() + 1 == lines || stop == at) stop = end;
-    out.push_back(FitText(font, std::string(at, stop), width));
-    at = stop;
-    while (at < end && *at == ' ') ++at;
-  }
-  return out;
-}
-
-}  // namespace
-
 void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
   ImDrawList* list = ImGui::GetBackgroundDrawList();
   const float scale = context.scale();
@@ -87,7 +68,7 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
     x -= 24 * scale;
   }
   const float left = rect.x + 20 * scale;
-  const auto lines = Wrap(fonts.large, verdict, x - left, 2);
+  const auto lines = WrapText(fonts.large, verdict, x - left, 2);
   const float line_height = fonts.large->FontSize * 1.25f;
   float y = rect.y + (rect.height - line_height * static_cast<float>(lines.size())) / 2 - scale;
   for (const std::string& line : lines) {
