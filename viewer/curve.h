@@ -58,8 +58,9 @@ class CurveMaker {
 inline std::vector<Sample> Reduce(const std::vector<Sample>& samples, int64_t column_ns) {
   std::vector<Sample> out;
   for (const Sample& sample : samples) {
-    if (!out.empty() && out.back().end_ns >= sample.begin_ns &&
-        sample.end_ns - out.back().begin_ns <= column_ns) {
+    const bool joins = !out.empty() && out.back().end_ns >= sample.begin_ns;
+    const bool same = joins && out.back().low == sample.low && out.back().high == sample.high;
+    if (joins && (same || sample.end_ns - out.back().begin_ns <= column_ns)) {
       Sample& last = out.back();
       last.end_ns = sample.end_ns;
       last.low = std::min(last.low, sample.low);

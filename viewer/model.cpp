@@ -1,5 +1,8 @@
 #include "viewer/model.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -7,6 +10,9 @@ namespace poolscope {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+// Frames come first: a reader yields to the window's thread and to a software renderer's.
+void YieldToFrames() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10); }
+
 constexpr size_t kMaxSteps = 4000;  // more in a view cannot be told apart
 
 }  // namespace
@@ -223,6 +229,7 @@ void ViewModel::MakePictures(const ViewRequest& request) {
 }
 
 void ViewModel::Read() {
+  YieldToFrames();
   Clock::time_point next_poll = Clock::now();
   while (true) {
     std::optional<EventKey> details;
@@ -276,6 +283,7 @@ void ViewModel::Read() {
 }
 
 void ViewModel::Advise() {
+  YieldToFrames();
   std::chrono::milliseconds pause{0};
   int64_t version = -1;
   while (true) {

@@ -42,7 +42,7 @@ void PackAndMerge(std::vector<Bar> events, uint16_t max_rows, LanePicture& pictu
 
 // Bounds a curve by the width and finds its top.
 void FinishCurve(LanePicture& picture) {
-  picture.samples = Reduce(picture.samples, picture.column_ns);
+  picture.samples = Reduce(picture.samples, picture.column_ns * 2);
   for (const Sample& sample : picture.samples) {
     picture.max_value = std::max(picture.max_value, sample.high);
   }

@@ -252,8 +252,8 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
     if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
     const float high = level(sample.high);
     const float low = level(sample.low);
-    batch.Add(x0, low, x1, bottom, Mix(colour::kLane, tint, 0.38f));
-    if (low > high) batch.Add(x0, high, x1, low, Mix(colour::kLane, tint, 0.2f));
+    if (bottom - low > 0.5f) batch.Add(x0, low, x1, bottom, Mix(colour::kLane, tint, 0.38f));
+    if (low - high > 0.5f) batch.Add(x0, high, x1, low, Mix(colour::kLane, tint, 0.2f));
     batch.Add(x0, high - scale, x1, high + 0.5f, tint);
     if (last_x >= 0 && std::fabs(last_x - x0) < 2 && std::fabs(last_y - high) > 1) {
       batch.Add(x0, std::min(last_y, high), x0 + 1, std::max(last_y, high), tint);
