@@ -25,20 +25,33 @@ class Advice(EndToEnd):
         return json.loads(log.read_text().splitlines()[-1])["step_seconds_median"]
 
     def check(self, name, changes, rule, kind):
-        options = dict(BASE, **changes)
-        before = self.train(f"{name}-before", options)
-        finding = self.report()["findings"][0]
-        self.assertEqual(finding["rule"], rule, finding)
-        advice = finding["recommendation"]
-        self.assertEqual(advice["kind"], kind, finding)
-        words = shlex.split(advice["apply"])
-        options.update(zip(words[::2], words[1::2]))
-        after = self.train(f"{name}-after", options)
-        predicted = advice["predicted_step_seconds"]
-        print(f"{name}: before {before * 1e3:.1f} ms, predicted {predicted * 1e3:.1f} ms, "
-              f"measured {after * 1e3:.1f} ms, error {(predicted / after - 1) * 100:+.1f} %")
-        self.assertLess(after, before)
-        self.assertLess(abs(predicted / after - 1), 0.10)
+        """The advice is right and comes true within 10 %, or the machine is too noisy to tell.
+
+        The prediction starts from the baseline as it was measured. Where it is off, the baseline is
+        measured again: only if that repeats within 5 % is the prediction to blame.
+        """
+        for _ in range(4):
+            options = dict(BASE, **changes)
+            before = self.train(f"{name}-before", options)
+            finding = self.report()["findings"][0]
+            self.assertEqual(finding["rule"], rule, finding)
+            advice = finding["recommendation"]
+            self.assertEqual(advice["kind"], kind, finding)
+            words = shlex.split(advice["apply"])
+            changed = dict(options, **dict(zip(words[::2], words[1::2])))
+            after = self.train(f"{name}-after", changed)
+            predicted = advice["predicted_step_seconds"]
+            error = predicted / after - 1
+            print(f"{name}: before {before * 1e3:.1f} ms, predicted {predicted * 1e3:.1f} ms, "
+                  f"measured {after * 1e3:.1f} ms, error {error * 100:+.1f} %")
+            self.assertLess(after, before)
+            if abs(error) < 0.10:
+                return
+            again = self.train(f"{name}-again", options)
+            self.assertGreater(abs(again / before - 1), 0.05,
+                               "the baseline repeats, the prediction is wrong")
+            print(f"{name}: the baseline was {again * 1e3:.1f} ms the second time; trying again")
+        self.fail("the machine is too noisy: no baseline repeated within 5 %")
 
     def test_slow_link(self):
         self.check("slow-link", {"--steps": "80", "--gradients-bandwidth": "2G"},
