@@ -106,6 +106,7 @@ class AlignedPrinter : public RowPrinter {
  public:
   void Start(sqlite3_stmt* statement) override {
     std::vector<std::string> names;
+    names.reserve(static_cast<size_t>(sqlite3_column_count(statement)));
     for (int i = 0; i < sqlite3_column_count(statement); ++i) {
       names.emplace_back(sqlite3_column_name(statement, i));
     }

@@ -67,7 +67,8 @@ class Store {
   Result<int64_t> TrackId(const TrackRow&);     // key: run_id, thread_id, kind, counter
 
   // Appends events of one track. Full chunks are written once; the track's unfinished chunk is
-  // rewritten at each Commit until it is full (and taken up again after a restart).
+  // rewritten at each Commit until it is full (and taken up again after a restart); a slow track's
+  // ends before, when it was rewritten often.
   // Only between Begin and Commit. Error: a payload that is not made of whole groups.
   Status Append(int64_t track_id, const EventBatch& batch);
   // Retention: drops the run's chunks that ended before `ns`, but for the newest of each track, and

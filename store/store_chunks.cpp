@@ -16,6 +16,11 @@ constexpr size_t kMaxCachedEvents = size_t{2} << 20;
 // A chunk closes early while one more event, whatever its payload, still fits.
 constexpr size_t kFullWords = kMaxWordsPerChunk - UINT16_MAX;
 
+// A slow track's chunk ends before it is full: writing it again at each commit would cost more than
+// its size saves.
+constexpr size_t kSlowTrackEvents = 1024;
+constexpr int kSlowTrackCommits = 16;
+
 int64_t ChunkKey(int64_t track_id, int64_t chunk_index) { return track_id << 32 | chunk_index; }
 
 bool IsFull(const EventBatch& batch) {
@@ -74,9 +79,7 @@ Status Store::Append(int64_t track_id, const EventBatch& batch) {
     if (!IsFull(chunk.batch)) break;
     Status status = impl.WriteChunk(track_id, chunk.chunk_index, chunk.batch);
     if (!status.ok()) return impl.Note(status);
-    ++chunk.chunk_index;
-    chunk.batch.events.clear();
-    chunk.batch.words.clear();
+    chunk.StartNext();
   }
   return {};
 }
@@ -123,8 +126,7 @@ Result<Store::Impl::Unfinished*> Store::Impl::TakeUp(int64_t track_id) {
       chunk.chunk_index = (*use)->Integer(0);
       // A damaged chunk is left as it is: writing goes on after it.
       if (!DecodeChunk((*use)->Blob(1), chunk.batch).ok() || IsFull(chunk.batch)) {
-        ++chunk.chunk_index;
-        chunk.batch = {};
+        chunk.StartNext();
       }
     }
   }
@@ -174,6 +176,10 @@ Status Store::Impl::WriteUnfinished() {
     if (chunk.batch.events.empty()) continue;
     Status status = WriteChunk(track, chunk.chunk_index, chunk.batch);
     if (!status.ok()) return status;
+    ++chunk.commits;
+    if (chunk.commits >= kSlowTrackCommits && chunk.batch.events.size() >= kSlowTrackEvents) {
+      chunk.StartNext();
+    }
   }
   for (const auto& [track, chunk] : unfinished) cached += chunk.batch.events.capacity();
   if (cached > kMaxCachedEvents) unfinished.clear();

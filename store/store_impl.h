@@ -50,7 +50,15 @@ struct Store::Impl {
   struct Unfinished {
     int64_t chunk_index = 0;
     EventBatch batch;
+    int commits = 0;       // that wrote it
     bool touched = false;  // in this transaction
+
+    void StartNext() {
+      ++chunk_index;
+      commits = 0;
+      batch.events.clear();
+      batch.words.clear();
+    }
   };
   std::unordered_map<int64_t, Unfinished> unfinished;  // by track
   std::vector<int64_t> touched_tracks;

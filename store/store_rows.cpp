@@ -7,13 +7,25 @@
 namespace poolscope {
 namespace {
 
-// Windows are half-open: one that ends where the span begins is not in it.
+// `impl` is a Store::Impl, which only Store may name.
 template <typename Row>
-Result<std::vector<Row>> SelectWindows(Database& db, const std::string& run_id, Store::Span span) {
-  return SelectRows<Row>(db,
-                         "WHERE run_id = ? AND start_ns < ? AND start_ns + window_ns > ? "
-                         "ORDER BY start_ns",
-                         run_id, span.end_ns, span.begin_ns);
+Status PutIn(auto& impl, const Row& row) {
+  if (Status may = impl.MayWrite("Put"); !may.ok()) return may;
+  return impl.Note(PutRow(impl.db, row));
+}
+
+template <typename Row>
+Result<std::vector<Row>> Rows(auto& impl, const char* rest, const auto&... values) {
+  if (Status fresh = impl.Refresh(); !fresh.ok()) return fresh.error();
+  return SelectRows<Row>(impl.db, rest, values...);
+}
+
+template <typename Row>
+Result<std::vector<Row>> Windows(auto& impl, const std::string& run_id, Store::Span span) {
+  return Rows<Row>(impl,
+                   "WHERE run_id = ? AND start_ns < ? AND start_ns + window_ns > ? "
+                   "ORDER BY start_ns",
+                   run_id, span.end_ns, span.begin_ns);
 }
 
 // An id made by INSERT ... RETURNING or found.
@@ -29,28 +41,22 @@ Result<int64_t> ReturnedId(Database::Use& use, const char* doing) {
 
 }  // namespace
 
-#define POOLSCOPE_PUT(Row)                                          \
-  Status Store::Put(const Row& row) {                               \
-    if (Status may = impl_->MayWrite("Put"); !may.ok()) return may; \
-    return impl_->Note(PutRow(impl_->db, row));                     \
-  }
-POOLSCOPE_PUT(RunRow)
-POOLSCOPE_PUT(ProcessRow)
-POOLSCOPE_PUT(PoolRow)
-POOLSCOPE_PUT(WorkerRow)
-POOLSCOPE_PUT(LinkRow)
-POOLSCOPE_PUT(SettingRow)
-POOLSCOPE_PUT(StepRow)
-POOLSCOPE_PUT(WorkerWindowRow)
-POOLSCOPE_PUT(WorkerLinkWindowRow)
-POOLSCOPE_PUT(PoolWindowRow)
-POOLSCOPE_PUT(LinkWindowRow)
-POOLSCOPE_PUT(VersionWindowRow)
-POOLSCOPE_PUT(EventLossRow)
-POOLSCOPE_PUT(OpenRangeRow)
-POOLSCOPE_PUT(FindingRow)
-POOLSCOPE_PUT(CursorRow)
-#undef POOLSCOPE_PUT
+Status Store::Put(const RunRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const ProcessRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const PoolRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const WorkerRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const LinkRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const SettingRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const StepRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const WorkerWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const WorkerLinkWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const PoolWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const LinkWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const VersionWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const EventLossRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const OpenRangeRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const FindingRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const CursorRow& row) { return PutIn(*impl_, row); }
 
 Result<int64_t> Store::PutThread(const ThreadRow& row) {
   if (Status may = impl_->MayWrite("PutThread"); !may.ok()) return may.error();
@@ -94,8 +100,7 @@ Result<int64_t> Store::TrackId(const TrackRow& row) {
 }
 
 Result<std::vector<RunRow>> Store::Runs() const {
-  if (Status fresh = impl_->Refresh(); !fresh.ok()) return fresh.error();
-  return SelectRows<RunRow>(impl_->db, "ORDER BY start_ns, run_id");
+  return Rows<RunRow>(*impl_, "ORDER BY start_ns, run_id");
 }
 
 Result<RunRow> Store::FindRun(std::string_view prefix) const {
@@ -120,42 +125,67 @@ Result<RunRow> Store::FindRun(std::string_view prefix) const {
       fmt::format("store {} has no run {}; its latest is {}", file, prefix, runs->back().run_id)};
 }
 
-#define POOLSCOPE_ROWS(Row, Name, rest)                                     \
-  Result<std::vector<Row>> Store::Name(const std::string& run_id) const {   \
-    if (Status fresh = impl_->Refresh(); !fresh.ok()) return fresh.error(); \
-    return SelectRows<Row>(impl_->db, rest, run_id);                        \
-  }
-POOLSCOPE_ROWS(ProcessRow, Processes, "WHERE run_id = ? ORDER BY start_ns, session_id")
-POOLSCOPE_ROWS(ThreadRow, Threads,
-               "WHERE session_id IN (SELECT session_id FROM process WHERE run_id = ?) "
-               "ORDER BY thread_id")
-POOLSCOPE_ROWS(PoolRow, Pools, "WHERE run_id = ? ORDER BY pool")
-POOLSCOPE_ROWS(WorkerRow, Workers, "WHERE run_id = ? ORDER BY pool, worker_index")
-POOLSCOPE_ROWS(LinkRow, Links, "WHERE run_id = ? ORDER BY link")
-POOLSCOPE_ROWS(SettingRow, Settings, "WHERE run_id = ? ORDER BY key")
-POOLSCOPE_ROWS(StepRow, Steps, "WHERE run_id = ? ORDER BY step")
-POOLSCOPE_ROWS(EventLossRow, EventLosses, "WHERE run_id = ? ORDER BY session_id, cause, place")
-POOLSCOPE_ROWS(OpenRangeRow, OpenRanges, "WHERE run_id = ? ORDER BY session_id, tid, start_ns")
-POOLSCOPE_ROWS(FindingRow, Findings, "WHERE run_id = ? ORDER BY first_ns, rule, subject")
-POOLSCOPE_ROWS(CursorRow, Cursors, "WHERE session_id = ? ORDER BY slot")
-POOLSCOPE_ROWS(TrackRow, Tracks, "WHERE run_id = ? ORDER BY track_id")
-#undef POOLSCOPE_ROWS
+Result<std::vector<ProcessRow>> Store::Processes(const std::string& run_id) const {
+  return Rows<ProcessRow>(*impl_, "WHERE run_id = ? ORDER BY start_ns, session_id", run_id);
+}
+Result<std::vector<ThreadRow>> Store::Threads(const std::string& run_id) const {
+  return Rows<ThreadRow>(*impl_,
+                         "WHERE session_id IN (SELECT session_id FROM process WHERE run_id = ?) "
+                         "ORDER BY thread_id",
+                         run_id);
+}
+Result<std::vector<PoolRow>> Store::Pools(const std::string& run_id) const {
+  return Rows<PoolRow>(*impl_, "WHERE run_id = ? ORDER BY pool", run_id);
+}
+Result<std::vector<WorkerRow>> Store::Workers(const std::string& run_id) const {
+  return Rows<WorkerRow>(*impl_, "WHERE run_id = ? ORDER BY pool, worker_index", run_id);
+}
+Result<std::vector<LinkRow>> Store::Links(const std::string& run_id) const {
+  return Rows<LinkRow>(*impl_, "WHERE run_id = ? ORDER BY link", run_id);
+}
+Result<std::vector<SettingRow>> Store::Settings(const std::string& run_id) const {
+  return Rows<SettingRow>(*impl_, "WHERE run_id = ? ORDER BY key", run_id);
+}
+Result<std::vector<StepRow>> Store::Steps(const std::string& run_id) const {
+  return Rows<StepRow>(*impl_, "WHERE run_id = ? ORDER BY step", run_id);
+}
+Result<std::vector<EventLossRow>> Store::EventLosses(const std::string& run_id) const {
+  return Rows<EventLossRow>(*impl_, "WHERE run_id = ? ORDER BY session_id, cause, place", run_id);
+}
+Result<std::vector<OpenRangeRow>> Store::OpenRanges(const std::string& run_id) const {
+  return Rows<OpenRangeRow>(*impl_, "WHERE run_id = ? ORDER BY session_id, tid, start_ns", run_id);
+}
+Result<std::vector<FindingRow>> Store::Findings(const std::string& run_id) const {
+  return Rows<FindingRow>(*impl_, "WHERE run_id = ? ORDER BY first_ns, rule, subject", run_id);
+}
+Result<std::vector<CursorRow>> Store::Cursors(const std::string& session_id) const {
+  return Rows<CursorRow>(*impl_, "WHERE session_id = ? ORDER BY slot", session_id);
+}
+Result<std::vector<TrackRow>> Store::Tracks(const std::string& run_id) const {
+  return Rows<TrackRow>(*impl_, "WHERE run_id = ? ORDER BY track_id", run_id);
+}
 
-#define POOLSCOPE_WINDOWS(Row, Name)                                                 \
-  Result<std::vector<Row>> Store::Name(const std::string& run_id, Span span) const { \
-    if (Status fresh = impl_->Refresh(); !fresh.ok()) return fresh.error();          \
-    return SelectWindows<Row>(impl_->db, run_id, span);                              \
-  }
-POOLSCOPE_WINDOWS(WorkerWindowRow, WorkerWindows)
-POOLSCOPE_WINDOWS(WorkerLinkWindowRow, WorkerLinkWindows)
-POOLSCOPE_WINDOWS(PoolWindowRow, PoolWindows)
-POOLSCOPE_WINDOWS(LinkWindowRow, LinkWindows)
-POOLSCOPE_WINDOWS(VersionWindowRow, VersionWindows)
-#undef POOLSCOPE_WINDOWS
+Result<std::vector<WorkerWindowRow>> Store::WorkerWindows(const std::string& run_id,
+                                                          Span span) const {
+  return Windows<WorkerWindowRow>(*impl_, run_id, span);
+}
+Result<std::vector<WorkerLinkWindowRow>> Store::WorkerLinkWindows(const std::string& run_id,
+                                                                  Span span) const {
+  return Windows<WorkerLinkWindowRow>(*impl_, run_id, span);
+}
+Result<std::vector<PoolWindowRow>> Store::PoolWindows(const std::string& run_id, Span span) const {
+  return Windows<PoolWindowRow>(*impl_, run_id, span);
+}
+Result<std::vector<LinkWindowRow>> Store::LinkWindows(const std::string& run_id, Span span) const {
+  return Windows<LinkWindowRow>(*impl_, run_id, span);
+}
+Result<std::vector<VersionWindowRow>> Store::VersionWindows(const std::string& run_id,
+                                                            Span span) const {
+  return Windows<VersionWindowRow>(*impl_, run_id, span);
+}
 
 Result<std::optional<ProcessRow>> Store::FindProcess(const std::string& session_id) const {
-  if (Status fresh = impl_->Refresh(); !fresh.ok()) return fresh.error();
-  auto rows = SelectRows<ProcessRow>(impl_->db, "WHERE session_id = ?", session_id);
+  auto rows = Rows<ProcessRow>(*impl_, "WHERE session_id = ?", session_id);
   if (!rows.ok()) return rows.error();
   if (rows->empty()) return std::optional<ProcessRow>();
   return std::optional<ProcessRow>(std::move(rows->front()));

@@ -226,6 +226,15 @@ TEST(Store, UnfinishedChunk_IsRewrittenAndTakenUpAgain) {
   EXPECT_EQ(AllEvents(store), Ranges(16385, 0).events);
 }
 
+TEST(Store, SlowTrack_GetsSmallerChunksNotEndlessRewriting) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  const int64_t track = MakeTrack(store);
+  for (int64_t i = 0; i < 40; ++i) Commit(store, track, Ranges(100, i * 100'000));
+  EXPECT_THAT(ChunkSizes(store, track), ElementsAre(1600, 1600, 800));
+  EXPECT_EQ(AllEvents(store), Ranges(4000, 0).events);
+}
+
 TEST(Store, PayloadsAcrossChunks_StayWithTheirEvents) {
   Scratch scratch;
   Store store = Opened(scratch / "run.db", kWrite);
