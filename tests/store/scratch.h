@@ -7,6 +7,12 @@
 
 #include "store/store.h"
 
+#define ASSERT_OK(expression)                             \
+  do {                                                    \
+    const auto outcome = (expression);                    \
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message; \
+  } while (false)
+
 // The vocabulary of the store's tests.
 namespace poolscope::testing {
 
