@@ -376,6 +376,7 @@ Status SyntheticRun::PutWindows(int64_t before_ns) {
   while (!windows_.empty() && windows_.begin()->first < before_ns) {
     const int64_t start = windows_.begin()->first;
     std::map<std::string, PoolWindowRow> pools;
+    std::map<std::string, int64_t> waited;
     for (auto& [worker, slice] : windows_.begin()->second) {
       const auto& [pool, index] = worker;
       int64_t idle = kWindowNs;
@@ -390,6 +391,7 @@ Status SyntheticRun::PutWindows(int64_t before_ns) {
         row.link = link;
         row.start_ns = start;
         row.window_ns = kWindowNs;
+        waited[link] += row.wait_ns;
         calls(store_.Put(row));
       }
       PoolWindowRow& total = pools[pool];
@@ -406,8 +408,14 @@ Status SyntheticRun::PutWindows(int64_t before_ns) {
       row.link = link;
       row.start_ns = start;
       row.window_ns = kWindowNs;
-      row.capacity =
-          int64_t{16} * (link == "gradients" ? shape_.update_workers : shape_.compute_workers);
+      const bool gradients = link == "gradients";
+      const double senders = gradients ? shape_.compute_workers : shape_.update_workers;
+      const double workers = shape_.compute_workers + shape_.update_workers;
+      row.capacity = int64_t{16} * (gradients ? shape_.update_workers : shape_.compute_workers);
+      row.traffic_share = std::min(
+          1.0, static_cast<double>(row.stage_ns[static_cast<size_t>(poolscope::Stage::kWire)]) /
+                   kWindowNs / senders);
+      row.exposed_share = static_cast<double>(waited[link]) / kWindowNs / workers;
       calls(store_.Put(row));
     }
     link_windows_.erase(start);
