@@ -249,30 +249,26 @@ std::vector<StateColumn> ColumnsOf(const std::vector<StateSlice>& slices, int64_
   return out;
 }
 
-std::vector<StateColumn> ColumnsOf(const std::vector<WorkerWindowRow>& rows, int64_t column_ns) {
-  column_ns = std::max<int64_t>(1, column_ns);
-  std::vector<StateColumn> out;
-  StateNs state_ns{};
-  int64_t begin = 0;
-  int64_t end = 0;
-  bool open = false;
-  const auto flush = [&] {
-    if (open) PushColumn(out, ColumnFrom(state_ns, begin, end));
-    open = false;
-    state_ns = {};
-  };
-  for (const WorkerWindowRow& row : rows) {
-    if (open && (row.start_ns != end ||
-                 FloorDivide(begin, column_ns) != FloorDivide(row.start_ns, column_ns))) {
-      flush();
-    }
-    if (!open) begin = row.start_ns;
-    open = true;
-    end = row.start_ns + row.window_ns;
-    for (size_t i = 0; i < state_ns.size(); ++i) state_ns[i] += row.state_ns[i];
+void StateColumnMaker::Flush() {
+  if (open_) PushColumn(columns_, ColumnFrom(sum_, begin_ns_, end_ns_));
+  open_ = false;
+  sum_ = {};
+}
+
+void StateColumnMaker::Add(int64_t start_ns, int64_t window_ns, const StateNs& state_ns) {
+  if (open_ && (start_ns != end_ns_ ||
+                FloorDivide(begin_ns_, column_ns_) != FloorDivide(start_ns, column_ns_))) {
+    Flush();
   }
-  flush();
-  return out;
+  if (!open_) begin_ns_ = start_ns;
+  open_ = true;
+  end_ns_ = start_ns + window_ns;
+  for (size_t i = 0; i < sum_.size(); ++i) sum_[i] += state_ns[i];
+}
+
+std::vector<StateColumn> StateColumnMaker::Finish() {
+  Flush();
+  return std::move(columns_);
 }
 
 }  // namespace poolscope

@@ -89,7 +89,21 @@ struct StateColumn {
 
 // Slices reduced to at most two columns per `column_ns` of grid; longer slices stay exact.
 std::vector<StateColumn> ColumnsOf(const std::vector<StateSlice>& slices, int64_t column_ns);
-// Window rows (sorted by start) of one worker reduced to columns of at least `column_ns`.
-std::vector<StateColumn> ColumnsOf(const std::vector<WorkerWindowRow>& rows, int64_t column_ns);
+// Windows of one worker reduced to columns of at least `column_ns`. Add in order of start.
+class StateColumnMaker {
+ public:
+  explicit StateColumnMaker(int64_t column_ns) : column_ns_(column_ns > 0 ? column_ns : 1) {}
+  void Add(int64_t start_ns, int64_t window_ns, const StateNs& state_ns);
+  std::vector<StateColumn> Finish();
+
+ private:
+  void Flush();
+
+  int64_t column_ns_;
+  int64_t begin_ns_ = 0, end_ns_ = 0;
+  bool open_ = false;
+  StateNs sum_{};
+  std::vector<StateColumn> columns_;
+};
 
 }  // namespace poolscope

@@ -13,8 +13,6 @@ using Clock = std::chrono::steady_clock;
 // Frames come first: a reader yields to the window's thread and to a software renderer's.
 void YieldToFrames() { setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 10); }
 
-constexpr size_t kMaxSteps = 4000;  // more in a view cannot be told apart
-
 }  // namespace
 
 Result<std::unique_ptr<ViewModel>> ViewModel::Open(const std::filesystem::path& path,
@@ -207,12 +205,8 @@ void ViewModel::MakePictures(const ViewRequest& request) {
       });
     }
   }
-  Result<std::vector<StepRow>> steps = store_.Steps(run_id_);
+  Result<std::vector<StepRow>> steps = maker.Steps(*catalog, order);
   if (steps) {
-    std::erase_if(*steps, [&](const StepRow& step) {
-      return step.end_ns < order.begin_ns || step.end_ns > order.end_ns;
-    });
-    if (steps->size() > kMaxSteps) steps->clear();
     Publish([&](ViewAnswer& next) { next.steps = std::move(*steps); });
   }
   if (request.statistics && !Newer(request)) {

@@ -9,6 +9,7 @@ namespace poolscope {
 namespace {
 
 constexpr uint16_t kMaxRows = 12;
+constexpr size_t kMaxSteps = 4000;          // more in a view cannot be told apart
 constexpr int64_t kNarrowChunkColumns = 2;  // narrower chunks are one bar
 
 uint64_t StageOf(const Event& event, const EventBatch& batch, uint32_t schema) {
@@ -228,13 +229,10 @@ Status PictureMaker::MakeStates(const Catalog& catalog, const Lane& lane, const 
     }
     return {};
   }
-  Result<std::vector<WorkerWindowRow>> rows =
-      store_.WorkerWindows(catalog.run.run_id, SpanOf(order));
-  if (!rows) return rows.error();
-  std::erase_if(*rows, [&](const WorkerWindowRow& row) {
-    return row.pool != lane.subject || row.worker_index != lane.worker;
-  });
-  picture.states = ColumnsOf(*rows, picture.column_ns * 2);
+  Result<std::vector<StateColumn>> columns =
+      Windows(catalog, order).StatesOf(lane.subject, lane.worker);
+  if (!columns) return columns.error();
+  picture.states = std::move(*columns);
   return {};
 }
 
@@ -258,20 +256,18 @@ Status PictureMaker::MakeWire(const Catalog& catalog, const Lane& lane, const Or
     PackAndMerge(std::move(events), kMaxRows, picture);
     return {};
   }
-  Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
-  if (!rows) return rows.error();
+  Result<std::vector<LinkColumn>> columns = Windows(catalog, order).LinkOf(lane.subject);
+  if (!columns) return columns.error();
   const LinkRow* link = catalog.FindLink(lane.subject);
   const int64_t lanes = link == nullptr ? 1 : std::max<int64_t>(1, link->lanes);
   BarMerger merger(picture.column_ns);
-  for (const LinkWindowRow& row : *rows) {
-    if (row.link != lane.subject || row.transfers == 0) continue;
-    Bar bar{row.start_ns, row.start_ns + row.window_ns, *name,
-            static_cast<uint32_t>(Category::kTransfer)};
+  for (const LinkColumn& column : *columns) {
+    if (column.transfers == 0) continue;
+    Bar bar{column.begin_ns, column.end_ns, *name, static_cast<uint32_t>(Category::kTransfer)};
     bar.stage = static_cast<uint8_t>(Stage::kWire);
-    bar.events = static_cast<uint32_t>(std::max<int64_t>(2, row.transfers));
-    picture.events += static_cast<uint64_t>(row.transfers);
-    const int64_t wire_ns = row.stage_ns[static_cast<size_t>(Stage::kWire)] / lanes;
-    merger.AddSummary(bar, std::min(wire_ns, row.window_ns));
+    bar.events = static_cast<uint32_t>(std::max<int64_t>(2, column.transfers));
+    picture.events += static_cast<uint64_t>(column.transfers);
+    merger.AddSummary(bar, std::min(column.wire_ns / lanes, column.end_ns - column.begin_ns));
   }
   picture.bars = merger.Finish();
   return {};
@@ -308,12 +304,11 @@ Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const O
   if (*decoded) {
     MakeCurve(catalog, order, std::move(points), picture);
   } else {
-    Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
-    if (!rows) return rows.error();
-    for (const LinkWindowRow& row : *rows) {
-      if (row.link != lane.subject) continue;
+    Result<std::vector<LinkColumn>> columns = Windows(catalog, order).LinkOf(lane.subject);
+    if (!columns) return columns.error();
+    for (const LinkColumn& column : *columns) {
       picture.samples.push_back(
-          {row.start_ns, row.start_ns + row.window_ns, row.depth_mean, row.depth_max});
+          {column.begin_ns, column.end_ns, column.depth_low, column.depth_high});
     }
   }
   FinishCurve(picture);
@@ -365,13 +360,12 @@ Status PictureMaker::MakeBandwidth(const Catalog& catalog, const Lane& lane, con
       }
     }
   } else {
-    Result<std::vector<LinkWindowRow>> rows = store_.LinkWindows(catalog.run.run_id, SpanOf(order));
-    if (!rows) return rows.error();
-    for (const LinkWindowRow& row : *rows) {
-      if (row.link != lane.subject) continue;
-      const double rate =
-          static_cast<double>(row.wire_bytes) / static_cast<double>(row.window_ns) * 1e9;
-      picture.samples.push_back({row.start_ns, row.start_ns + row.window_ns, rate, rate});
+    Result<std::vector<LinkColumn>> columns = Windows(catalog, order).LinkOf(lane.subject);
+    if (!columns) return columns.error();
+    for (const LinkColumn& column : *columns) {
+      const double rate = static_cast<double>(column.wire_bytes) /
+                          static_cast<double>(column.end_ns - column.begin_ns) * 1e9;
+      picture.samples.push_back({column.begin_ns, column.end_ns, rate, rate});
     }
   }
   FinishCurve(picture);
@@ -413,6 +407,37 @@ Status PictureMaker::MakeLag(const Catalog& catalog, const Lane& lane, const Ord
   }
   FinishCurve(picture);
   return {};
+}
+
+Result<std::vector<StepRow>> PictureMaker::Steps(const Catalog& catalog, const Order& order) {
+  std::vector<StepRow> steps;
+  std::vector<int64_t> tracks;
+  for (const TrackRow& track : catalog.tracks) {
+    if (track.kind == static_cast<uint32_t>(EventKind::kMark)) tracks.push_back(track.track_id);
+  }
+  Result<bool> decoded = ForEvents(tracks, order, [&](const Event& event, const EventBatch& batch) {
+    if (event.category != static_cast<uint32_t>(Category::kStep)) return;
+    const auto payload = batch.Payload(event, catalog.step_schema);
+    if (payload.empty()) return;
+    StepRow& step = steps.emplace_back();
+    step.step = static_cast<int64_t>(payload[kStepNumber]);
+    step.end_ns = event.start_ns;
+  });
+  if (!decoded) return decoded.error();
+  if (steps.size() > kMaxSteps) steps.clear();
+  std::sort(steps.begin(), steps.end(),
+            [](const StepRow& a, const StepRow& b) { return a.end_ns < b.end_ns; });
+  return steps;
+}
+
+WindowColumns& PictureMaker::Windows(const Catalog& catalog, const Order& order) {
+  const Store::Span span{std::max(order.begin_ns, catalog.begin_ns),
+                         std::min(order.end_ns, catalog.end_ns)};
+  if (!windows_ || windows_span_.begin_ns != span.begin_ns || windows_span_.end_ns != span.end_ns) {
+    windows_.emplace(store_, catalog.run.run_id, span, order.column_ns * 2);
+    windows_span_ = span;
+  }
+  return *windows_;
 }
 
 Result<uint32_t> PictureMaker::LinkName(const std::string& link) { return store_.FindString(link); }

@@ -10,6 +10,7 @@
 #include "viewer/bars.h"
 #include "viewer/catalog.h"
 #include "viewer/chunk_cache.h"
+#include "viewer/window_columns.h"
 
 namespace poolscope {
 
@@ -40,8 +41,9 @@ struct LanePicture {
   }
 };
 
-// Makes pictures from a store. Decodes a chunk only where a lane has few of them in the span; else
-// draws the chunks' summaries and the window rows. One thread.
+// Makes pictures from a store; pictures of one span share what they read of its windows. Decodes a
+// chunk only where a lane has few of them in the span; else draws the chunks' summaries and the
+// window rows. One thread.
 class PictureMaker {
  public:
   static constexpr size_t kMaxDecodedChunks = 40;  // per track and picture
@@ -58,6 +60,9 @@ class PictureMaker {
   // nullptr when cancelled.
   Result<std::shared_ptr<const LanePicture>> Make(const Catalog& catalog, const Lane& lane,
                                                   const Order& order);
+
+  // Updates made in the span, from their marks; none where they are too many to tell apart.
+  Result<std::vector<StepRow>> Steps(const Catalog& catalog, const Order& order);
 
   // Calls `sink` with every event of the tracks that overlaps the span, or returns false where that
   // would decode more than kMaxDecodedChunks chunks of a track (or any, without `detail`).
@@ -82,8 +87,12 @@ class PictureMaker {
   void MakeCurve(const Catalog& catalog, const Order& order, Points points, LanePicture& picture);
   Result<uint32_t> LinkName(const std::string& link);
 
+  WindowColumns& Windows(const Catalog& catalog, const Order& order);
+
   const Store& store_;
   ChunkCache& cache_;
+  std::optional<WindowColumns> windows_;  // of the last order
+  Store::Span windows_span_;
   bool cancelled_ = false;
 };
 

@@ -139,13 +139,13 @@ TEST(StateColumns, ShortSlicesBecomeSharesAndLongOnesStay) {
 }
 
 TEST(StateColumns, WindowsAddUpToColumns) {
-  std::vector<WorkerWindowRow> rows(4);
-  for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].start_ns = static_cast<int64_t>(i) * 10;
-    rows[i].window_ns = 10;
-    rows[i].state_ns[static_cast<size_t>(i < 2 ? State::kBusy : State::kIdle)] = 10;
+  StateColumnMaker maker(40);
+  for (int64_t i = 0; i < 4; ++i) {
+    StateNs state_ns{};
+    state_ns[static_cast<size_t>(i < 2 ? State::kBusy : State::kIdle)] = 10;
+    maker.Add(i * 10, 10, state_ns);
   }
-  const auto columns = ColumnsOf(rows, 40);
+  const auto columns = maker.Finish();
   ASSERT_EQ(columns.size(), 1u);
   EXPECT_EQ(columns[0].begin_ns, 0);
   EXPECT_EQ(columns[0].end_ns, 40);

@@ -12,9 +12,15 @@
 namespace poolscope {
 namespace {
 
+// What would not even fill this part of a pixel beyond its neighbour is not drawn: while the view
+// zooms out, a picture is for a moment finer than the screen.
+constexpr float kLeastPixels = 0.7f;
+constexpr float kLeastLabel = 40;
+
 struct Look {
   Colour colour;
   std::string label;
+  std::string name;  // shorter: the colour says the rest
 };
 
 // Colour and label of each (name, category, stage), worked out once a lane and frame.
@@ -34,7 +40,7 @@ class Looks {
   Look Make(const Bar& bar) const {
     static constexpr const char* kStages[] = {"queued", "encode", "wire", "decode", "apply"};
     const std::string name = context_.Name(bar.name);
-    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), name};
+    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), name, name};
     const auto category = static_cast<Category>(bar.category);
     if (category == Category::kTransfer && bar.stage < 5) {
       look.label = lane_.kind == LaneKind::kWire ? name : name + " " + kStages[bar.stage];
@@ -99,10 +105,13 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
   };
   std::vector<Label> labels;
   const StateColumn* hovered = nullptr;
+  float drawn_to = canvas.x - 1;
   for (const StateColumn& column : picture.states) {
     const float x0 = canvas.At(column.begin_ns);
     const float x1 = canvas.At(column.end_ns);
     if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
+    if (x1 - drawn_to < kLeastPixels) continue;
+    drawn_to = x1;
     float y = bottom;
     int sum = 0;
     // Busy stands at the bottom and idle at the top, so that the busy share reads as a height.
@@ -172,6 +181,8 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   const auto row_top = [&](const Bar& bar) {
     return canvas.top + row_height * static_cast<float>(std::min<int>(bar.row, rows - 1));
   };
+  float drawn_to = canvas.x - 1;
+  int row = -1;
   const int64_t sight_begin = canvas.view->axis.begin_ns();
   const int64_t sight_end = canvas.view->axis.end_ns();
   for (const Bar& bar : picture.bars) {
@@ -181,6 +192,10 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     float x1 = std::max(canvas.At(bar.end_ns), x0 + 1);
     const float y0 = row_top(bar);
     const float y1 = y0 + row_height - gap;
+    if (bar.row != row) drawn_to = canvas.x - 1;
+    row = bar.row;
+    if (x1 - drawn_to < kLeastPixels) continue;
+    drawn_to = x1;
     const Look& look = looks.Of(bar);
     Colour fill = look.colour;
     if (bar.events > 1) {  // several: dimmer, the more so the less they cover
@@ -191,7 +206,7 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     if (bar.events == 1 && canvas.view->selected == key) selected = &bar;
     if (bar.events == 1 && x1 - x0 > 4) x1 -= 1;  // neighbours stay apart
     batch.Add(x0, y0, x1, y1, fill);
-    if (x1 - x0 > 26 * scale && row_height >= font->FontSize)
+    if (x1 - x0 > kLeastLabel * scale && row_height >= font->FontSize)
       labels.push_back({x0, x1, y0, fill, &look});
   }
   for (const Label& label : labels) {
@@ -199,7 +214,8 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     const float room = std::min(label.x1, canvas.x + canvas.width) - x0 - 3;
     // On the wire all bars carry the link's name: only where it fits.
     if (lane.kind == LaneKind::kWire && TextWidth(font, label.look->label) > room) continue;
-    const std::string text = FitText(font, label.look->label, room);
+    const bool whole = TextWidth(font, label.look->label) <= room;
+    const std::string text = FitText(font, whole ? label.look->label : label.look->name, room);
     Text(canvas.list, font, x0, label.y + (row_height - gap - font->FontSize) / 2 - scale,
          TextOn(label.fill), text);
   }
@@ -250,6 +266,7 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
     const float x0 = canvas.At(sample.begin_ns);
     const float x1 = std::max(canvas.At(sample.end_ns), x0 + 1);
     if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
+    if (last_x >= 0 && x1 - last_x < kLeastPixels) continue;
     const float high = level(sample.high);
     const float low = level(sample.low);
     if (bottom - low > 0.5f) batch.Add(x0, low, x1, bottom, Mix(colour::kLane, tint, 0.38f));
