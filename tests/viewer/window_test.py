@@ -1,4 +1,4 @@
-"""The viewer as a user has it: a window under Xvfb driven by xdotool, and screenshots without one."""
+"""The viewer as a user has it: a window under Xvfb that xdotool drives, and screenshots."""
 
 import json
 import os
