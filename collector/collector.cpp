@@ -111,13 +111,18 @@ Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
 }
 
 Status Collector::Discover() {
+  expecting_ = false;
   for (const RunFolder& folder : folders_) {
     folder.ClearNotice();
     for (const auto& path : folder.Sessions()) {
       if (sessions_.count(path) != 0 || refused_.count(path) != 0) continue;
       auto reader = SessionReader::Open(path, options_.owners);
       if (!reader.ok()) {
-        if (!IsFresh(path)) Refuse(path, reader.error().message);
+        if (!IsFresh(path)) {
+          Refuse(path, reader.error().message);
+        } else {
+          expecting_ = true;
+        }
         continue;
       }
       if (path.stem() != reader->head().session_id) {
@@ -153,6 +158,7 @@ double Collector::Fill() const {
 Result<Collector::Drained> Collector::Drain() {
   if (auto found = Discover(); !found.ok()) return found.error();
   Drained drained;
+  drained.expecting = expecting_;
   const int64_t now_ns = MonotonicNs();
   if (sessions_.empty()) {
     if (metrics_ != nullptr) metrics_->Take(Metrics::Health{});

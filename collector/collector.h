@@ -47,8 +47,9 @@ class Collector {
 
   struct Drained {
     uint64_t events = 0;
-    double fill = 0;      // of the fullest ring before it was drained
-    size_t sessions = 0;  // live
+    double fill = 0;         // of the fullest ring before it was drained
+    size_t sessions = 0;     // live
+    bool expecting = false;  // a session is being made: look again at once
   };
   // One round: new sessions, their events, windows, losses and cursors in one transaction, then the
   // space in the rings. On an error nothing of the round is stored: open a new Collector.
@@ -107,6 +108,7 @@ class Collector {
   uint64_t events_ = 0;
   uint64_t lost_ = 0;
   int64_t last_round_ns_ = 0;
+  bool expecting_ = false;
 };
 
 struct CollectorProgress {

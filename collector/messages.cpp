@@ -29,9 +29,7 @@ WaitParts MessageLife::Split(int64_t begin_ns, int64_t end_ns) const {
   }
   parts.upstream_busy_ns = Overlap(begin_ns, end_ns, INT64_MIN / 2, born);
   // From birth to the wire it is encoded or queued; without a wire stage, until its queue ended.
-  const int64_t sent = wire.seen()     ? wire.begin_ns
-                       : queued.seen() ? queued.end_ns
-                                       : encode.end_ns;
+  const int64_t sent = wire.seen() ? wire.begin_ns : queued.seen() ? queued.end_ns : encode.end_ns;
   if (encode.seen()) {
     parts.encode_ns = Overlap(begin_ns, end_ns, encode.begin_ns, std::min(encode.end_ns, sent));
   }
@@ -42,8 +40,7 @@ WaitParts MessageLife::Split(int64_t begin_ns, int64_t end_ns) const {
     arrived = std::max(arrived, wire.end_ns);
   }
   if (decode.seen()) {
-    parts.decode_ns =
-        Overlap(begin_ns, end_ns, std::max(decode.begin_ns, arrived), decode.end_ns);
+    parts.decode_ns = Overlap(begin_ns, end_ns, std::max(decode.begin_ns, arrived), decode.end_ns);
   }
   parts.unattributed_ns = (end_ns - begin_ns) - parts.upstream_busy_ns - parts.link_ns();
   return parts;

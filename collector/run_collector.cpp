@@ -59,12 +59,14 @@ Status RunCollector(const CollectorOptions& options, const std::atomic<bool>& st
     Status status;
     double fill = 0;
     size_t sessions = 0;
+    bool expecting = false;
     if (advice.has_value()) collector->TakeAdvice(advice->Exchange(collector->live_runs()));
     if (last) {
       status = collector->Leave();
     } else if (auto drained = collector->Drain(); drained.ok()) {
       fill = drained->fill;
       sessions = drained->sessions;
+      expecting = drained->expecting;
       progress.events += drained->events;
     } else {
       status = drained.error();
@@ -99,8 +101,9 @@ Status RunCollector(const CollectorOptions& options, const std::atomic<bool>& st
       const auto left = std::chrono::duration_cast<milliseconds>(
           started + milliseconds(options.drain_interval_ms) - Clock::now());
       if (left.count() <= 0) break;
-      const int64_t most = sessions == 0 ? left.count() : kLookIntervalMs;
+      const int64_t most = expecting ? 1 : sessions == 0 ? left.count() : kLookIntervalMs;
       if (Wait(collector->notify_fds(), static_cast<int>(std::min(left.count(), most)))) break;
+      if (expecting) break;
       fill = collector->Fill();
     }
   }

@@ -313,8 +313,8 @@ Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& 
     if (counted) row.events = static_cast<int64_t>(loss.events);
     if (auto put = store.Put(row); !put.ok()) return put;
     if (LosesEvents(cause)) {
-      round.unknown.push_back(
-          {Recent(std::max(row.first_ns, losses_read_ns_)), std::max(row.last_ns, losses_read_ns_)});
+      round.unknown.push_back({Recent(std::max(row.first_ns, losses_read_ns_)),
+                               std::max(row.last_ns, losses_read_ns_)});
     }
   }
   losses_read_ns_ = now_ns_;

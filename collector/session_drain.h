@@ -115,7 +115,8 @@ class SessionDrain {
   Status FlushThread(Store& store, Thread& thread);
   Status SaveCursors(Store& store);
   int64_t Ns(uint64_t ticks) const { return timeline_.ToMonotonic(ticks) + offset_ns_; }
-  // Whether a writer of good faith may have taken these ticks: not from the future, not overflowing.
+  // Whether a writer of good faith may have taken these ticks: not from the future, not
+  // overflowing.
   bool Plausible(uint64_t ticks) const {
     return ticks < (uint64_t{1} << 62) && Ns(ticks) >= 0 && Ns(ticks) <= now_ns_ + kMaxAheadNs;
   }

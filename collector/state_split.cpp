@@ -25,9 +25,7 @@ std::vector<StatePiece> SplitStates(std::span<const StateInterval> intervals, in
 
   using Rank = std::tuple<State, int64_t, size_t>;  // the smallest decides
   std::set<Rank> holding;
-  const auto rank = [&](size_t i) {
-    return Rank{intervals[i].state, intervals[i].begin_ns, i};
-  };
+  const auto rank = [&](size_t i) { return Rank{intervals[i].state, intervals[i].begin_ns, i}; };
   std::vector<StatePiece> pieces;
   const auto add = [&](int64_t from, int64_t to) {
     if (from >= to) return;

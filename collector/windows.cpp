@@ -176,10 +176,9 @@ StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, b
     case Category::kTransfer: {
       // A range that is still open does not tell its stage yet: what a sender does for a link is
       // to get its output out, what a receiver does is mostly to use what came.
-      const bool sends =
-          activity.link >= 0 && activity.worker >= 0 &&
-          model_.links()[static_cast<size_t>(activity.link)].from_pool ==
-              model_.workers()[static_cast<size_t>(activity.worker)].pool;
+      const bool sends = activity.link >= 0 && activity.worker >= 0 &&
+                         model_.links()[static_cast<size_t>(activity.link)].from_pool ==
+                             model_.workers()[static_cast<size_t>(activity.worker)].pool;
       const bool stage_known = !open || activity.source != kNoValue;
       if (stage_known && activity.stage == Stage::kApply) {
         interval.state = State::kBusy;
@@ -190,13 +189,26 @@ StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, b
       }
       break;
     }
-    case Category::kWaitLink: interval.state = State::kWaitLink; break;
-    case Category::kBlockedLink: interval.state = State::kBlockedLink; break;
-    case Category::kWaitCredit: interval.state = State::kWaitCredit; break;
-    case Category::kWaitPeer: interval.state = State::kWaitPeer; break;
-    case Category::kInput: interval.state = State::kInput; break;
-    case Category::kOtherWork: interval.state = State::kOtherWork; break;
-    default: break;
+    case Category::kWaitLink:
+      interval.state = State::kWaitLink;
+      break;
+    case Category::kBlockedLink:
+      interval.state = State::kBlockedLink;
+      break;
+    case Category::kWaitCredit:
+      interval.state = State::kWaitCredit;
+      break;
+    case Category::kWaitPeer:
+      interval.state = State::kWaitPeer;
+      break;
+    case Category::kInput:
+      interval.state = State::kInput;
+      break;
+    case Category::kOtherWork:
+      interval.state = State::kOtherWork;
+      break;
+    default:
+      break;
   }
   return interval;
 }
@@ -259,7 +271,8 @@ void WindowBuilder::CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>
   EraseIf(versions_, newer);
   const auto sums = version_sums_.find(bucket);
   if (newest_version_ >= 0 || sums != version_sums_.end()) {
-    VersionWindowRow row{model_.run_id(), begin, end - begin, std::max<int64_t>(newest_version_, 0)};
+    VersionWindowRow row{model_.run_id(), begin, end - begin,
+                         std::max<int64_t>(newest_version_, 0)};
     if (sums != version_sums_.end()) {
       row.applied = sums->second.applied;
       row.lag_sum = sums->second.lag_sum;
@@ -298,8 +311,9 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
   const auto link_row = [&](int link) -> WorkerLinkWindowRow& {
     const auto [found, fresh] = links.try_emplace(link);
     if (fresh) {
-      found->second = {model_.run_id(), named.pool, named.index,
-                       model_.links()[static_cast<size_t>(link)].name, begin, end - begin};
+      found->second = {model_.run_id(), named.pool,
+                       named.index,     model_.links()[static_cast<size_t>(link)].name,
+                       begin,           end - begin};
     }
     return found->second;
   };

@@ -27,8 +27,9 @@ struct WindowRows {
 };
 
 // Sums one run's activities over windows of `window_ns`, aligned to its multiples. Time only moves
-// forward: what comes for a window that is closed counts in the next one, but for the attribution of
-// a wait, which is known when the wait ends and is then written into the windows that it began in.
+// forward: what comes for a window that is closed counts in the next one, but for the attribution
+// of a wait, which is known when the wait ends and is then written into the windows that it began
+// in.
 class WindowBuilder {
  public:
   explicit WindowBuilder(const RunModel& model, int64_t window_ns = 1'000'000'000)
@@ -74,7 +75,7 @@ class WindowBuilder {
   struct VersionSums {
     int64_t applied = 0, lag_sum = 0, lag_max = 0;
   };
-  struct Pending {  // a piece of a wait whose end, and so whose message, is not known
+  struct Pending {      // a piece of a wait whose end, and so whose message, is not known
     int64_t window_ns;  // start
     int worker;
     int link;

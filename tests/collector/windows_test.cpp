@@ -15,13 +15,16 @@ constexpr int64_t kT0 = 100 * kSecond;
 int64_t Of(const StateNs& states, State state) { return states[static_cast<size_t>(state)]; }
 
 TEST(StateSplit, FirstStateInTheListWins) {
-  const StateInterval intervals[] = {
-      {0, 100, State::kInput}, {10, 60, State::kWaitLink, 1}, {20, 30, State::kBusy},
-      {25, 40, State::kBlockedLink, 2}, {90, 120, State::kUnknown}};
+  const StateInterval intervals[] = {{0, 100, State::kInput},
+                                     {10, 60, State::kWaitLink, 1},
+                                     {20, 30, State::kBusy},
+                                     {25, 40, State::kBlockedLink, 2},
+                                     {90, 120, State::kUnknown}};
   const auto pieces = SplitStates(intervals, 0, 110);
   const std::vector<std::pair<State, int64_t>> expected = {
-      {State::kInput, 10}, {State::kWaitLink, 10}, {State::kBusy, 10}, {State::kBlockedLink, 10},
-      {State::kWaitLink, 20}, {State::kInput, 30}, {State::kUnknown, 20}};
+      {State::kInput, 10},       {State::kWaitLink, 10}, {State::kBusy, 10},
+      {State::kBlockedLink, 10}, {State::kWaitLink, 20}, {State::kInput, 30},
+      {State::kUnknown, 20}};
   ASSERT_EQ(pieces.size(), expected.size());
   for (size_t i = 0; i < pieces.size(); ++i) {
     EXPECT_EQ(pieces[i].state, expected[i].first) << i;
@@ -122,8 +125,8 @@ class Windows : public ::testing::Test {
     activity.end_ns = kT0 + end_ms * kMs;
     return activity;
   }
-  static Activity Transfer(Stage stage, int link, int64_t begin_ms, int64_t end_ms,
-                           uint64_t source, uint64_t sequence) {
+  static Activity Transfer(Stage stage, int link, int64_t begin_ms, int64_t end_ms, uint64_t source,
+                           uint64_t sequence) {
     Activity activity = At(Category::kTransfer, -1, begin_ms, end_ms, link);
     activity.stage = stage;
     activity.on_thread = false;
