@@ -260,7 +260,7 @@ TEST_F(StoreWithARun, LiveModelGrowsWithTheStoreAndEndsWithTheRun) {
     return done();
   };
   const auto events = [&] {
-    const auto& picture = model.answer()->lanes[static_cast<size_t>(request.lanes[0])];
+    const auto picture = model.answer()->lanes[static_cast<size_t>(request.lanes[0])];
     return picture && picture->detail ? picture->events : 0;
   };
   EXPECT_TRUE(wait_for([&] { return events() == 2000; }));
