@@ -12,9 +12,12 @@
 namespace poolscope {
 namespace {
 
-// What would not even fill this part of a pixel beyond its neighbour is not drawn: while the view
-// zooms out, a picture is for a moment finer than the screen.
-constexpr float kLeastPixels = 0.7f;
+// What would fill less than this beyond its neighbour is not drawn: while the view zooms out, a
+// picture is for a moment finer than the screen.
+float LeastPixels(const LaneCanvas& canvas, const LanePicture& picture) {
+  const double column_px = static_cast<double>(picture.column_ns) / canvas.view->axis.ns_per_px();
+  return column_px < 0.9 * canvas.context->scale() ? 1.6f : 0.7f;
+}
 constexpr float kLeastLabel = 40;
 
 struct Look {
@@ -105,12 +108,13 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
   };
   std::vector<Label> labels;
   const StateColumn* hovered = nullptr;
-  float drawn_to = canvas.x - 1;
+  float drawn_to = canvas.x - 2;
+  const float least = LeastPixels(canvas, picture);
   for (const StateColumn& column : picture.states) {
     const float x0 = canvas.At(column.begin_ns);
     const float x1 = canvas.At(column.end_ns);
     if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
-    if (x1 - drawn_to < kLeastPixels) continue;
+    if (x1 - drawn_to < least) continue;
     drawn_to = x1;
     float y = bottom;
     int sum = 0;
@@ -181,7 +185,8 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   const auto row_top = [&](const Bar& bar) {
     return canvas.top + row_height * static_cast<float>(std::min<int>(bar.row, rows - 1));
   };
-  float drawn_to = canvas.x - 1;
+  float drawn_to = canvas.x - 2;
+  const float least = LeastPixels(canvas, picture);
   int row = -1;
   const int64_t sight_begin = canvas.view->axis.begin_ns();
   const int64_t sight_end = canvas.view->axis.end_ns();
@@ -192,9 +197,9 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     float x1 = std::max(canvas.At(bar.end_ns), x0 + 1);
     const float y0 = row_top(bar);
     const float y1 = y0 + row_height - gap;
-    if (bar.row != row) drawn_to = canvas.x - 1;
+    if (bar.row != row) drawn_to = canvas.x - 2;
     row = bar.row;
-    if (x1 - drawn_to < kLeastPixels) continue;
+    if (x1 - drawn_to < least) continue;
     drawn_to = x1;
     const Look& look = looks.Of(bar);
     Colour fill = look.colour;
@@ -260,13 +265,14 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
   };
   RectBatch& batch = *canvas.plain;
   const Sample* hovered = nullptr;
+  const float least = LeastPixels(canvas, picture);
   float last_y = -1;
   float last_x = -1;
   for (const Sample& sample : picture.samples) {
     const float x0 = canvas.At(sample.begin_ns);
     const float x1 = std::max(canvas.At(sample.end_ns), x0 + 1);
     if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
-    if (last_x >= 0 && x1 - last_x < kLeastPixels) continue;
+    if (last_x >= 0 && x1 - last_x < least) continue;
     const float high = level(sample.high);
     const float low = level(sample.low);
     if (bottom - low > 0.5f) batch.Add(x0, low, x1, bottom, Mix(colour::kLane, tint, 0.38f));
