@@ -216,15 +216,15 @@ StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, b
 std::vector<WindowRows> WindowBuilder::Close(int64_t until_ns, bool last) {
   std::vector<WindowRows> out;
   if (first_ns_ == INT64_MAX) return out;
-  // The first time, and after a gap in which nothing was seen at all.
-  if (closed_ns_ == 0) closed_ns_ = first_ns_ / window_ns_ * window_ns_;
   while (true) {
-    int64_t end = closed_ns_ / window_ns_ * window_ns_ + window_ns_;
+    // The first window begins with the run: what was before it is no idle time.
+    const int64_t begin = closed_ns_ == 0 ? first_ns_ : closed_ns_;
+    int64_t end = begin / window_ns_ * window_ns_ + window_ns_;
     if (end > until_ns) {
-      if (!last || until_ns <= closed_ns_) break;
+      if (!last || until_ns <= begin) break;
       end = until_ns;
     }
-    CloseOne(closed_ns_, end, out);
+    CloseOne(begin, end, out);
     closed_ns_ = end;
   }
   SettlePending(out);

@@ -26,10 +26,10 @@ struct WindowRows {
   std::optional<VersionWindowRow> version;
 };
 
-// Sums one run's activities over windows of `window_ns`, aligned to its multiples. Time only moves
-// forward: what comes for a window that is closed counts in the next one, but for the attribution
-// of a wait, which is known when the wait ends and is then written into the windows that it began
-// in.
+// Sums one run's activities over windows of `window_ns`, aligned to its multiples; the first begins
+// with the first activity, the last ends with the run. Time only moves forward: what comes for a
+// window that is closed counts in the next one, but for the attribution of a wait, which is known
+// when the wait ends and is then written into the windows that it began in.
 class WindowBuilder {
  public:
   explicit WindowBuilder(const RunModel& model, int64_t window_ns = 1'000'000'000)

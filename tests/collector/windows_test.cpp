@@ -321,6 +321,18 @@ TEST_F(Windows, DeadWorker_HasNoWindowsAfterItsEnd) {
   EXPECT_EQ(windows[2].workers.size(), 1u);
 }
 
+TEST_F(Windows, FirstWindow_BeginsWithTheRun) {
+  WindowBuilder builder{model_};  // nothing is closed yet
+  builder.Add(At(Category::kWork, compute_, 700, 900));
+  EXPECT_TRUE(builder.Close(kT0 + 900 * kMs).empty());
+  builder.Add(At(Category::kWork, compute_, 600, 700));  // began before, ended later
+  const auto windows = builder.Close(kT0 + 1000 * kMs);
+  ASSERT_EQ(windows.size(), 1u);
+  EXPECT_EQ(windows[0].start_ns, kT0 + 600 * kMs);
+  EXPECT_EQ(windows[0].window_ns, 400 * kMs) << "what was before it is no idle time";
+  EXPECT_DOUBLE_EQ(windows[0].pools[0].busy_ratio, 0.75);
+}
+
 TEST_F(Windows, LastWindow_IsCutWhereTheRunEnds) {
   builder_.Add(At(Category::kWork, compute_, 0, 1250));
   const auto windows = Close(1250, true);
