@@ -92,6 +92,14 @@ AnalysedSpan ChooseSpan(const RunData& run, bool newest_only) {
   return cut;
 }
 
+double TokensPerSecond(const RunData& run, const AnalysedSpan& span) {
+  int64_t tokens = 0;
+  for (const StepRow& step : run.steps) {
+    if (step.end_ns > span.begin_ns && step.end_ns <= span.end_ns) tokens += step.tokens;
+  }
+  return span.seconds() > 0 ? static_cast<double>(tokens) / span.seconds() : 0;
+}
+
 std::vector<double> StepSeconds(const RunData& run, const AnalysedSpan& span) {
   std::vector<double> seconds;
   int64_t previous = -1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "advisor/advice.h"
@@ -15,7 +16,8 @@
 namespace poolscope {
 namespace {
 
-constexpr double kIdle = 0.5;  // a run whose busiest pool is below is not called healthy
+constexpr double kIdle = 0.5;           // a run whose busiest pool is below is not called healthy
+constexpr double kUnattributed = 0.05;  // of the receivers' time, before it is mentioned
 
 void AddPools(const RunData& run, const WindowTotals& totals, Report& report) {
   for (size_t i = 0; i < run.pools.size(); ++i) {
@@ -55,22 +57,66 @@ void AddSteps(const RunData& run, const AnalysedSpan& span, Report& report) {
   const std::vector<double> seconds = StepSeconds(run, span);
   if (seconds.empty()) return;
   report.step_seconds = Median(seconds);
-  int64_t tokens = 0;
-  for (const StepRow& step : run.steps) {
-    if (step.end_ns > span.begin_ns && step.end_ns <= span.end_ns) tokens += step.tokens;
-  }
-  if (span.seconds() > 0 && tokens > 0) {
-    report.tokens_per_second = static_cast<double>(tokens) / span.seconds();
-  }
+  const double tokens = TokensPerSecond(run, span);
+  if (tokens > 0) report.tokens_per_second = tokens;
 }
 
-void AddUnseen(const RunData& run, const WindowTotals& totals, Report& report) {
+// What a job recorded that said nothing of pools: "230 ranges on 4 threads, most time in 'a', 'b'".
+std::string Recorded(const Store& store, const RunData& run) {
+  constexpr size_t kNamed = 4;
+  std::map<uint32_t, int64_t> time;  // by name
+  int64_t ranges = 0;
+  const auto tracks = store.Tracks(run.run.run_id);
+  if (!tracks) return "";
+  for (const TrackRow& track : *tracks) {
+    if (track.kind != static_cast<uint32_t>(EventKind::kRange)) continue;
+    const auto names = store.ChunkNames(track.track_id, {});
+    if (!names) return "";
+    for (const Store::NameTotal& total : *names) {
+      ranges += total.events;
+      time[total.name] += total.total_ns;
+    }
+  }
+  if (ranges == 0) return "";
+  std::vector<std::pair<int64_t, uint32_t>> longest;
+  for (const auto& [name, ns] : time) longest.emplace_back(ns, name);
+  std::sort(longest.rbegin(), longest.rend());
+  std::string text;
+  for (size_t i = 0; i < std::min(kNamed, longest.size()); ++i) {
+    const auto name = store.String(longest[i].second);
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", name ? *name : "?");
+  }
+  return fmt::format("{} ranges on {} thread{} were recorded, most time in {}", ranges,
+                     run.threads.size(), run.threads.size() == 1 ? "" : "s", text);
+}
+
+void AddUnseen(const Store& store, const RunData& run, const WindowTotals& totals, Report& report) {
   const auto say = [&report](std::string text) { report.unseen.push_back(std::move(text)); };
-  if (run.pools.empty()) say("no pool: no thread said which worker it is (poolscope_worker)");
+  if (run.pools.empty()) {
+    say("no pool: no thread said which worker it is (poolscope_worker, or a mapping: --pools "
+        "FILE)");
+    if (std::string text = Recorded(store, run); !text.empty()) say(std::move(text));
+  }
   if (run.pools.size() == 1) say("one pool: nothing to balance and no traffic between pools");
   if (run.pools.size() > 1 && run.links.empty()) say("no link between pools (poolscope_link)");
   if (run.steps.empty()) say("no optimizer step (poolscope_step)");
   if (!run.pools.empty() && totals.window_ns == 0) say("no window: too short, or not collected");
+  for (size_t i = 0; i < run.links.size(); ++i) {
+    const LinkRow& link = run.links[i];
+    for (const std::string& end : {link.from_pool, link.to_pool}) {
+      if (!run.pools.empty() && run.Pool(end) == nullptr) {
+        say(fmt::format("link {} joins '{}', which is no pool of this run", link.link, end));
+      }
+    }
+    const LinkTotals& total = totals.links[i];
+    if (total.end_ns > total.begin_ns && total.transfers == 0) {
+      say(fmt::format("no transfer on {}: its traffic is not known", link.link));
+    }
+    if (total.unattributed_share > kUnattributed) {
+      say(fmt::format("why {} waited for {} {} of its time: those waits name no message",
+                      link.to_pool, link.link, Percent(total.unattributed_share)));
+    }
+  }
   int64_t unmapped = 0;
   for (const ThreadRow& thread : run.threads) {
     unmapped += thread.pool.empty() && thread.name.rfind("link/", 0) != 0;
@@ -84,7 +130,7 @@ std::string Milliseconds(double seconds) {
   return seconds >= 1 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
 }
 
-std::string Verdict(const Report& report) {
+std::string Verdict(const Report& report, const std::string& abstain) {
   if (!report.findings.empty() && report.findings[0].recommendation) {
     const Finding& first = report.findings[0];
     const Recommendation& change = *first.recommendation;
@@ -94,18 +140,22 @@ std::string Verdict(const Report& report) {
                        (change.predicted_speedup - 1) * 100);
   }
   if (report.pools.empty()) return "No pools were seen, so there is nothing to say about balance.";
-  if (report.steps == 0) return "No optimizer steps were seen, so no change can be judged.";
   if (!report.findings.empty() && !report.replay_note.empty()) {
     return fmt::format("{}; nothing is recommended: {}.", report.findings[0].summary,
                        report.replay_note);
   }
   if (!report.findings.empty()) {
-    return fmt::format("Nothing needs changing: no change is worth making; noted: {}.",
-                       report.findings[0].summary);
+    return fmt::format("Nothing needs changing; noted: {}.", report.findings[0].summary);
+  }
+  if (report.steps == 0) return "No optimizer steps were seen, so no change can be judged.";
+  if (!abstain.empty()) return fmt::format("Nothing can be judged: {}.", abstain);
+  if (report.pools.size() == 1) {
+    return fmt::format("One pool, busy {} of its time: nothing to balance, no traffic to judge.",
+                       Percent(report.pools[0].busy_ratio));
   }
   double busiest = 0;
   for (const PoolReport& pool : report.pools) busiest = std::max(busiest, pool.busy_ratio);
-  if (report.pools.size() > 1 && busiest < kIdle) {
+  if (busiest < kIdle) {
     return fmt::format(
         "No rule found a cause, but even the busiest pool worked only {} of its time.",
         Percent(busiest));
@@ -135,7 +185,7 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
   AddPools(*run, *totals, report);
   AddLinks(*run, *totals, report);
   AddSteps(*run, span, report);
-  AddUnseen(*run, *totals, report);
+  AddUnseen(store, *run, *totals, report);
   report.version_lag_mean = totals->lag_mean;
   report.version_lag_max = totals->lag_max;
   report.event_losses = run->losses;
@@ -151,7 +201,7 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
   report.replay_error = advice.replay_error;
   report.replay_note = advice.replay_note;
   report.findings = RunRules({*run, span, *totals, advice});
-  report.verdict = Verdict(report);
+  report.verdict = Verdict(report, span.abstain);
   report.verdict[0] =
       static_cast<char>(std::toupper(static_cast<unsigned char>(report.verdict[0])));
   return report;

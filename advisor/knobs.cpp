@@ -69,7 +69,8 @@ std::vector<std::string> KnobNames(const Model& model) {
           model.gradients.name + ".codec",
           model.weights.name + ".codec",
           "lag_bound",
-          "micro_batches"};
+          "micro_batches",
+          "mode"};
 }
 
 Result<Model> WithChanges(const Model& model, const Changes& changes) {

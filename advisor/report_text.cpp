@@ -64,29 +64,37 @@ void Head(const Report& report, Out out) {
 
 void Pools(const Report& report, Out out) {
   if (report.pools.empty()) return;
-  // Columns: the states that any pool was in.
-  std::vector<std::string> states;
-  for (const PoolReport& pool : report.pools) {
-    for (const auto& [state, ratio] : pool.state_ratios) {
-      if (ratio >= 0.0005 && std::find(states.begin(), states.end(), state) == states.end()) {
-        states.push_back(state);
-      }
-    }
+  // Columns: the states that any pool was in, in the glossary's order but for `unknown`, the last.
+  // Discarded work is part of busy; with that column left out a row adds up to 100 %.
+  struct Column {
+    std::string state, title;
+    size_t width;
+  };
+  std::vector<Column> columns;
+  const auto add = [&](State state) {
+    const std::string name = StateName(state);
+    const bool seen = std::any_of(report.pools.begin(), report.pools.end(), [&](const auto& pool) {
+      const auto found = pool.state_ratios.find(name);
+      return found != pool.state_ratios.end() && found->second >= 0.0005;
+    });
+    const std::string title = state == State::kBusyDiscarded ? "of it discarded" : name;
+    if (seen) columns.push_back({name, title, std::max<size_t>(9, title.size() + 2)});
+  };
+  for (int i = 0; i < static_cast<int>(State::kCount); ++i) {
+    const auto state = static_cast<State>(i);
+    if (state != State::kBusy && state != State::kUnknown) add(state);
   }
+  add(State::kUnknown);
   fmt::format_to(out, "\n{:<14}{:>8}{:>9}", "pool", "workers", "busy");
-  for (const std::string& state : states) {
-    if (state != "busy")
-      fmt::format_to(out, "{:>{}}", state, std::max<size_t>(9, state.size() + 2));
-  }
+  for (const Column& column : columns) fmt::format_to(out, "{:>{}}", column.title, column.width);
   fmt::format_to(out, "\n");
   for (const PoolReport& pool : report.pools) {
     fmt::format_to(out, "{:<14}{:>8}{:>7.1f} %", Plain(pool.name), pool.workers,
                    pool.busy_ratio * 100);
-    for (const std::string& state : states) {
-      if (state == "busy") continue;
-      const auto found = pool.state_ratios.find(state);
+    for (const Column& column : columns) {
+      const auto found = pool.state_ratios.find(column.state);
       const double ratio = found == pool.state_ratios.end() ? 0 : found->second;
-      fmt::format_to(out, "{:>{}.1f} %", ratio * 100, std::max<size_t>(9, state.size() + 2) - 2);
+      fmt::format_to(out, "{:>{}.1f} %", ratio * 100, column.width - 2);
     }
     fmt::format_to(out, "\n");
   }
@@ -97,6 +105,11 @@ void Links(const Report& report, Out out) {
   fmt::format_to(out, "\n{:<14}{:<20}{:>9}{:>9}{:>11}{:>10}{:>11}\n", "link", "", "traffic",
                  "exposed", "transfers", "wire", "depth");
   for (const LinkReport& link : report.links) {
+    if (link.transfers == 0) {
+      fmt::format_to(out, "{:<14}{:<20}{:>9}{:>9}{:>11}\n", Plain(link.name),
+                     Plain(link.from + " -> " + link.to), "-", "-", "none seen");
+      continue;
+    }
     fmt::format_to(out, "{:<14}{:<20}{:>7.1f} %{:>7.1f} %{:>11}{:>10}{:>6.1f} / {}\n",
                    Plain(link.name), Plain(link.from + " -> " + link.to), link.traffic_share * 100,
                    link.exposed_share * 100, link.transfers,

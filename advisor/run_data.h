@@ -49,6 +49,9 @@ AnalysedSpan ChooseSpan(const RunData& run, bool newest_only);
 // Seconds between the ends of consecutive steps inside the span, in order.
 std::vector<double> StepSeconds(const RunData& run, const AnalysedSpan& span);
 
+// Accepted tokens per second in the span; 0 where the job tells none.
+double TokensPerSecond(const RunData& run, const AnalysedSpan& span);
+
 // 0 where empty.
 double Median(std::vector<double> values);
 

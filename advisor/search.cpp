@@ -151,9 +151,7 @@ Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan
   what_if.measured = {Median(steps), StepNoise(steps, async),
                       what_if.replay.step_error.value_or(0)};
   what_if.calibrated = std::move(*calibrated);
-  std::vector<double> tokens;
-  for (const StepRow& step : what_if.run.steps) tokens.push_back(static_cast<double>(step.tokens));
-  what_if.tokens_per_step = Median(std::move(tokens));
+  what_if.tokens_per_second = TokensPerSecond(what_if.run, span);
   return what_if;
 }
 
@@ -172,9 +170,8 @@ Recommendation Recommend(const WhatIf& what_if, const Prediction& prediction,
   r.apply = ApplyFlags(model, changes);
   r.extrapolated = true;  // one run has exercised one value of each knob
   const Result<Model> changed = WithChanges(model, changes);
-  if (what_if.tokens_per_step > 0 && prediction.step_seconds > 0 && changed) {
-    const double tokens = what_if.tokens_per_step * changed->micro_batches / model.micro_batches;
-    r.predicted_tokens_per_second = tokens / prediction.step_seconds;
+  if (what_if.tokens_per_second > 0 && changed) {
+    r.predicted_tokens_per_second = what_if.tokens_per_second * prediction.speedup;
     r.device_seconds_per_token =
         (changed->compute.workers + changed->update.workers) / r.predicted_tokens_per_second;
   }

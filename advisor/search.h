@@ -15,7 +15,7 @@ struct WhatIf {
   Replay replay;
   std::optional<Calibrated> calibrated;  // absent where replay.refused says why
   Predictor::Run measured;
-  double tokens_per_step = 0;
+  double tokens_per_second = 0;  // accepted, in the analysed span; 0 where not told
 };
 Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan& span, bool quick);
 

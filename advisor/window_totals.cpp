@@ -98,6 +98,7 @@ void SumWorkerLinks(const RunData& run, const std::vector<WorkerLinkWindowRow>& 
       link.blocked_share += static_cast<double>(row.blocked_ns) / sender_ns;
       link.wait_share += static_cast<double>(row.wait_ns) / receiver_ns;
       link.upstream_busy_share += static_cast<double>(row.upstream_busy_ns) / receiver_ns;
+      link.unattributed_share += static_cast<double>(row.unattributed_ns) / receiver_ns;
     }
   }
 }

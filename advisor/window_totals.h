@@ -25,7 +25,11 @@ struct LinkTotals {
   double blocked_share = 0;               // senders, blocked on this link
   double wait_share = 0;                  // receivers, waiting for this link
   double upstream_busy_share = 0;  // receivers: the part of wait_share that is not the link's doing
+  double unattributed_share = 0;   // receivers: the part of wait_share of no known message
   int64_t begin_ns = 0, end_ns = 0;
+
+  // Receivers: the part of wait_share that the link is to blame for.
+  double own_wait_share() const { return wait_share - upstream_busy_share - unattributed_share; }
 };
 
 struct WindowTotals {

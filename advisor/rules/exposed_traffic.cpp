@@ -21,7 +21,7 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input) {
     const LinkRow& ends = input.run.links[i];
     if (link.end_ns <= link.begin_ns) continue;
     if (input.span.lossy) return {Abstain("exposed_traffic", input)};
-    const double of_link = std::max(0.0, link.wait_share - link.upstream_busy_share);
+    const double of_link = std::max(0.0, link.own_wait_share());
     if (link.traffic_share <= kTrafficShare && link.exposed_share <= kExposedShare &&
         of_link <= kReceiversShare) {
       continue;
@@ -43,16 +43,21 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input) {
                      {"queued_seconds", link.stage_seconds[0]},
                      {"wire_seconds", link.stage_seconds[2]}}});
     if (link.wait_share > 0.01) {
-      finding.evidence.push_back(
-          {.text = fmt::format("{} waited for {} {} of its time: {} because of the link, {} while "
-                               "{} was still computing",
-                               ends.to_pool, link.link, Percent(link.wait_share), Percent(of_link),
-                               Percent(link.upstream_busy_share), ends.from_pool),
-           .subject = link.link,
-           .begin_ns = link.begin_ns,
-           .end_ns = link.end_ns,
-           .numbers = {{"wait_share", link.wait_share},
-                       {"upstream_busy_share", link.upstream_busy_share}}});
+      std::string text = fmt::format(
+          "{} waited for {} {} of its time: {} because of the link, {} while {} was still "
+          "computing",
+          ends.to_pool, link.link, Percent(link.wait_share), Percent(of_link),
+          Percent(link.upstream_busy_share), ends.from_pool);
+      if (link.unattributed_share > 0.005) {
+        text += fmt::format(", {} for messages not known", Percent(link.unattributed_share));
+      }
+      finding.evidence.push_back({.text = std::move(text),
+                                  .subject = link.link,
+                                  .begin_ns = link.begin_ns,
+                                  .end_ns = link.end_ns,
+                                  .numbers = {{"wait_share", link.wait_share},
+                                              {"upstream_busy_share", link.upstream_busy_share},
+                                              {"unattributed_share", link.unattributed_share}}});
     }
     const auto option = input.advice.compression.find(link.link);
     Conclude(finding, input, option == input.advice.compression.end() ? nullptr : &option->second);

@@ -84,6 +84,68 @@ TEST_F(ReportOf, MonolithicRun_HasOnePoolAndNoAdvice) {
   EXPECT_NEAR(document["step_seconds"], 0.9, 1e-9);
   EXPECT_TRUE(report.findings.empty());
   EXPECT_TRUE(document["replay_error"].is_null());
+  EXPECT_THAT(report.verdict, HasSubstr("One pool, busy 90.0 %")) << "balance is no word for it";
+}
+
+TEST_F(ReportOf, RangesOfNoPool_AreNamedWithTheRemedy) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 0, 9'000'000'000, true}).ok());
+  ASSERT_TRUE(store.Put(ProcessRow{.session_id = "s", .run_id = run_}).ok());
+  const auto thread = store.PutThread({0, "s", 7, "gen-0", "", -1});
+  ASSERT_TRUE(thread.ok());
+  const auto track = store.TrackId({0, run_, *thread, static_cast<uint32_t>(EventKind::kRange), 0});
+  ASSERT_TRUE(track.ok());
+  EventBatch batch;
+  for (const auto& [name, duration] : {std::pair("log", 1), {"rollout", 500}, {"rollout", 500}}) {
+    Event event;
+    event.kind = EventKind::kRange;
+    event.name = *store.Intern(name);
+    event.start_ns = 1000 * static_cast<int64_t>(batch.events.size() + 1);
+    event.duration_ns = duration;
+    batch.events.push_back(event);
+  }
+  ASSERT_TRUE(store.Append(*track, batch).ok());
+  const Report report = Build(store);
+  Checked(report);
+  EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("--pools")));
+  EXPECT_THAT(report.unseen,
+              ::testing::Contains("3 ranges on 1 thread were recorded, most time in 'rollout', "
+                                  "'log'"));
+}
+
+// A mapped job: its waits name no message, so that nobody knows whether the link is to blame.
+TEST_F(ReportOf, WaitsForUnknownMessages_AreNotBlamedOnTheLink) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 0, 5'000'000'000, true}).ok());
+  ASSERT_TRUE(store.Put(PoolRow{run_, "rollout", "rollout", 1}).ok());
+  ASSERT_TRUE(store.Put(PoolRow{run_, "trainer", "trainer", 1}).ok());
+  ASSERT_TRUE(store.Put(LinkRow{run_, "samples", "rollout", "trainer", 4, 1}).ok());
+  ASSERT_TRUE(store.Put(LinkRow{run_, "lost", "trainer", "trainr", 4, 1}).ok());
+  for (int i = 0; i < 5; ++i) {
+    const int64_t start = i * 1'000'000'000LL;
+    for (const char* pool : {"rollout", "trainer"}) {
+      WorkerWindowRow window{run_, pool, 0, start, 1'000'000'000, {}};
+      window.state_ns[static_cast<size_t>(State::kBusy)] = 400'000'000;
+      window.state_ns[static_cast<size_t>(State::kWaitLink)] = 600'000'000;
+      ASSERT_TRUE(store.Put(window).ok());
+    }
+    LinkWindowRow link{};
+    link.run_id = run_;
+    link.link = "samples";
+    link.start_ns = start;
+    link.window_ns = 1'000'000'000;
+    ASSERT_TRUE(store.Put(link).ok());
+    WorkerLinkWindowRow wait{run_, "trainer", 0, "samples", start, 1'000'000'000};
+    wait.wait_ns = wait.unattributed_ns = 600'000'000;
+    ASSERT_TRUE(store.Put(wait).ok());
+  }
+  const Report report = Build(store);
+  Checked(report);
+  EXPECT_TRUE(report.findings.empty()) << ReportAsText(report);
+  EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("trainer waited for samples 60.0 %")));
+  EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("no transfer on samples")));
+  EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("'trainr', which is no pool")));
+  EXPECT_THAT(ReportAsText(report), HasSubstr("none seen"));
 }
 
 TEST_F(ReportOf, PoolsWithoutWindows_GiveZerosAndSayWhy) {
@@ -144,6 +206,9 @@ TEST_F(ReportOf, SlowLink_PrintsItsRecommendation) {
   const json document = Checked(*report);
   EXPECT_EQ(document["findings"][0]["recommendation"]["set"]["gradients.codec"], "bf16");
   EXPECT_THAT(ReportAsText(*report), HasSubstr("--gradients-codec bf16"));
+  const Recommendation& change = *report->findings[0].recommendation;
+  EXPECT_NEAR(change.predicted_tokens_per_second,
+              change.predicted_speedup * *report->tokens_per_second, 1e-6);
   EXPECT_EQ(json::parse(FindingAsJson(report->findings[0])), document["findings"][0]);
   // By hand: transfers are counted at the receiver's side of the wire, each of 2 MB.
   EXPECT_NEAR(document["links"][0]["raw_bytes"].get<double>() /

@@ -68,6 +68,14 @@ TEST_F(WhatIfOf, BadValues_AreUsage) {
   }
 }
 
+TEST_F(WhatIfOf, UnknownKnob_IsAnsweredWithAllKnobs) {
+  const WhatIfResult result = Ask({{"modus", "async"}});
+  ASSERT_FALSE(result.answer);
+  for (const char* knob : {"compute.workers", "weights.depth", "lag_bound", "mode"}) {
+    EXPECT_NE(result.error.message.find(knob), std::string::npos) << result.error.message;
+  }
+}
+
 TEST_F(WhatIfOf, NoChange_PredictsWhatWasMeasured) {
   const WhatIfResult result = Ask({});
   ASSERT_TRUE(result.answer && result.answer->prediction);
