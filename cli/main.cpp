@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
+#include <string_view>
 
 #include "cli/commands.h"
 
@@ -13,6 +16,23 @@ std::string OneLine(std::string text) {
     if (c == '\n') c = ' ';
   }
   return text;
+}
+
+// The message, or what is more likely wrong: in `run` an unknown option makes CLI11 name a word of
+// the job, and a job without `--` before it has options of its own.
+std::string Explain(const CLI::App& command, int argc, char** argv, const CLI::ParseError& error) {
+  const std::string message = OneLine(error.what());
+  if (command.get_name() != "run" || message.find("not expected") == std::string::npos) {
+    return message;
+  }
+  char** const separator = std::find(argv, argv + argc, std::string_view("--"));
+  for (char** word = argv + 2; word < separator; ++word) {
+    const std::string option(*word, std::strcspn(*word, "="));
+    if (!option.starts_with("--") || command.get_option_no_throw(option) != nullptr) continue;
+    return fmt::format("run has no option {}{}", option,
+                       separator == argv + argc ? "; the job goes after --" : "");
+  }
+  return message;
 }
 
 }  // namespace
@@ -39,7 +59,8 @@ int main(int argc, char** argv) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const auto used = app.get_subcommands();
     const std::string name = used.empty() ? "poolscope" : "poolscope " + used[0]->get_name();
-    fmt::print(stderr, "poolscope: {} (see {} --help)\n", OneLine(error.what()), name);
+    fmt::print(stderr, "poolscope: {} (see {} --help)\n",
+               used.empty() ? OneLine(error.what()) : Explain(*used[0], argc, argv, error), name);
     return 2;
   }
   if (print_doc->count() > 0) {

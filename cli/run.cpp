@@ -217,7 +217,7 @@ int Supervise(pid_t job, CollectorChild& collector, const sigset_t& signals) {
 }
 
 // To stderr, which the job's own output does not pass through.
-void PrintReport(const std::filesystem::path& path, const std::string& run_id) {
+void Conclude(const std::filesystem::path& path, const std::string& run_id, bool print_report) {
   const auto store = Store::Open(path, Store::Mode::kRead);
   if (!store.ok()) return Say("no report: {}", store.error().message);
   if (const auto run = store->FindRun(run_id); !run.ok()) {
@@ -225,9 +225,15 @@ void PrintReport(const std::filesystem::path& path, const std::string& run_id) {
         "nothing was recorded: the job made no NVTX call (docs/mapping.md says what can be "
         "seen of a job, and how to mark one)");
   }
-  const auto report = BuildReport(*store, run_id);
-  if (!report.ok()) return Say("no report: {}", report.error().message);
-  std::fputs(ReportAsText(*report).c_str(), stderr);
+  if (print_report) {
+    const auto report = BuildReport(*store, run_id);
+    if (report.ok()) {
+      std::fputs(ReportAsText(*report).c_str(), stderr);
+    } else {
+      Say("no report: {}", report.error().message);
+    }
+  }
+  Say("the run is in {}", path.string());
 }
 
 int Run(const Arguments& arguments) {
@@ -320,8 +326,7 @@ int Run(const Arguments& arguments) {
         "--store {} takes it up",
         folder, folder, options.store.string());
   }
-  if (!arguments.no_report) PrintReport(options.store, run_id);
-  Say("the run is in {}", options.store.string());
+  Conclude(options.store, run_id, !arguments.no_report);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

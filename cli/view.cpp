@@ -1,4 +1,9 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -6,6 +11,24 @@
 #include "viewer/viewer.h"
 
 namespace poolscope {
+
+namespace {
+
+// What is wrong with the numbers given, "" where nothing is. Below 0 means not given.
+std::string BadNumber(const ViewerOptions& options) {
+  const double begin = options.begin_seconds;
+  const double end = options.end_seconds;
+  if (!std::isfinite(begin) || !std::isfinite(end)) {
+    return fmt::format("--{}: want seconds after the run's start",
+                       std::isfinite(begin) ? "end" : "begin");
+  }
+  if (end >= 0 && end <= std::max(0.0, begin)) {
+    return fmt::format("--begin {} is not before --end {}", std::max(0.0, begin), end);
+  }
+  return "";
+}
+
+}  // namespace
 
 void AddViewCommand(CLI::App& app, int& exit_code) {
   CLI::App* view = app.add_subcommand("view", "Browse a store: timeline, links, findings");
@@ -27,7 +50,12 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
                    "Go to the evidence of this finding, counted from 0");
   view->add_option("--search", options->search,
                    "Go to the first range in sight or after it whose name contains this");
-  view->add_option("--scale", options->scale, "Size of text and lanes; default the display's");
+  view->add_option("--scale", options->scale, "Size of text and lanes; default the display's")
+      ->check([](const std::string& text) {
+        const double scale = std::strtod(text.c_str(), nullptr);
+        return scale >= 0.25 && scale <= 8 ? std::string() : text + " is not from 0.25 to 8";
+      })
+      ->type_name("FLOAT");
   view->add_option("--dump-state", options->dump_state)->group("");
   view->callback([=, &exit_code] {
     options->store = *store;
@@ -37,6 +65,12 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
         options->height > 16384) {
       std::fprintf(stderr, "poolscope view: --size %s: want WIDTHxHEIGHT, 320x200 to 16384x16384\n",
                    size->c_str());
+      exit_code = 2;
+      return;
+    }
+    const std::string wrong = BadNumber(*options);
+    if (!wrong.empty()) {
+      std::fprintf(stderr, "poolscope view: %s\n", wrong.c_str());
       exit_code = 2;
       return;
     }

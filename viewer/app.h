@@ -34,6 +34,13 @@ class App {
   // A frame should follow at once, though nothing came in.
   bool restless() const { return restless_ > 0; }
   View& view() { return view_; }
+  // Length of the run, and findings of its report; 0 until they have been read.
+  double run_seconds() const {
+    return static_cast<double>(view_.run_end_ns - view_.run_begin_ns) * 1e-9;
+  }
+  int findings() const {
+    return context_.report ? static_cast<int>(context_.report->findings.size()) : 0;
+  }
   uint64_t frames() const { return frames_; }
 
  private:

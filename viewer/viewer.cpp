@@ -33,6 +33,14 @@ Status TakeScreenshot(App& app, const ViewerOptions& options) {
     }
     if (!settled) std::this_thread::sleep_for(std::chrono::milliseconds(4));
   }
+  if (options.begin_seconds > app.run_seconds()) {
+    return Error{fmt::format("--begin {}: the run ends {:.3f} s after its start",
+                             options.begin_seconds, app.run_seconds())};
+  }
+  if (options.select_finding >= app.findings()) {
+    return Error{fmt::format("--select {}: the run has {} findings, counted from 0",
+                             options.select_finding, app.findings())};
+  }
   (*screen)->Finish();
   return (*screen)->WritePng(options.screenshot);
 }

@@ -43,6 +43,26 @@ class BadInput(EndToEnd):
             self.expect(reading(command, missing), 1, missing)
             self.assertFalse(os.path.exists(missing), "a reader made a store")
 
+    def test_job_without_separator_or_with_a_misspelt_option(self):
+        self.expect([POOLSCOPE, "run", "true", "--steps", "2"], 2, "--steps", "after --")
+        self.expect([POOLSCOPE, "run", "--stroe", "x", "--", "true"], 2, "--stroe")
+
+    def test_job_that_records_nothing(self):
+        store = str(self.folder / "nothing.db")
+        self.expect([POOLSCOPE, "run", "--store", store, "--", "true"], 0, "nothing was recorded")
+        self.expect([POOLSCOPE, "run", "--no-report", "--store", store, "--", "true"], 0,
+                    "nothing was recorded")
+
+    def test_view_of_nothing(self):
+        store = self.real_store()
+        picture = str(self.folder / "picture.png")
+        for words in (["--begin", "5", "--end", "2"], ["--begin", "nan"], ["--scale", "0"],
+                      ["--scale", "-1"]):
+            self.expect([POOLSCOPE, "view", store, "--screenshot", picture, *words], 2, words[0])
+        for words in (["--begin", "1000"], ["--select", "99"]):  # depend on the run
+            self.expect([POOLSCOPE, "view", store, "--screenshot", picture, *words], 1, words[0])
+        self.assertFalse(os.path.exists(picture))
+
     def test_store_that_is_none(self):
         noise = self.folder / "noise.db"
         noise.write_bytes(random.Random(1).randbytes(100_000))

@@ -129,8 +129,9 @@ void DrawFindings(PanelContext& context, View& view) {
   }
   const Report& report = *context.report;
   ImGui::SameLine();
-  ImGui::TextDisabled(
-      "%s", report.findings.empty() ? "none: nothing stands out" : "a click goes to the evidence");
+  ImGui::TextDisabled("%s", !report.findings.empty() ? "a click goes to the evidence"
+                            : report.pools.empty()   ? "none: without pools nothing can be judged"
+                                                     : "none: nothing stands out");
   for (size_t i = 0; i < report.findings.size(); ++i) {
     ImGui::PushID(static_cast<int>(i));
     context.finding_rects.push_back(Card(report.findings[i], static_cast<int>(i), context, view));

@@ -117,9 +117,10 @@ void Links(const Report& report, const PanelContext& context) {
   HeaderCell("link", false);
   HeaderCell("traffic", true);
   HeaderCell("exposed", true);
-  HeaderCell("a message", true);
+  HeaderCell("message", true);
   HeaderCell("depth", true);
   for (const LinkReport& link : report.links) {
+    const bool seen = link.transfers > 0;  // else these figures are not known
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
     ImGui::PushStyleColor(ImGuiCol_Text, LinkColour(context.LinkIndex(link.name)));
@@ -133,14 +134,14 @@ void Links(const Report& report, const PanelContext& context) {
                         FormatBytes(static_cast<double>(link.wire_bytes)).c_str());
     }
     ImGui::TableNextColumn();
-    RightAligned(FormatPercent(link.traffic_share));
+    RightAligned(seen ? FormatPercent(link.traffic_share) : "-");
     ImGui::TableNextColumn();
     const bool high = link.exposed_share > 0.15;
     if (high) ImGui::PushStyleColor(ImGuiCol_Text, StateColour(State::kWaitLink));
-    RightAligned(FormatPercent(link.exposed_share));
+    RightAligned(seen ? FormatPercent(link.exposed_share) : "-");
     if (high) ImGui::PopStyleColor();
     ImGui::TableNextColumn();
-    RightAligned(FormatDuration(link.transfer_seconds * 1e9));
+    RightAligned(seen ? FormatDuration(link.transfer_seconds * 1e9) : "-");
     ImGui::TableNextColumn();
     RightAligned(link.capacity > 0 ? fmt::format("{:.1f} / {}", link.depth, link.capacity)
                                    : fmt::format("{:.1f}", link.depth));

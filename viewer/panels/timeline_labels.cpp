@@ -33,6 +33,7 @@ std::string Summary(const TimelineFrame& frame, const Lane& lane) {
   if (lane.kind == LaneKind::kLink) {
     for (const LinkReport& link : frame.context.report->links) {
       if (link.name != lane.subject) continue;
+      if (link.transfers == 0) return "no transfer seen";
       return fmt::format(
           "traffic {}  \xc2\xb7  exposed {}  \xc2\xb7  {} a message  \xc2\xb7  {} on the wire",
           FormatPercent(link.traffic_share), FormatPercent(link.exposed_share),

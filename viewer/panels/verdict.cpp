@@ -17,7 +17,7 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
   Colour tint = colour::kDim;
   if (context.report) {
     verdict = FormatSentence(context.report->verdict);
-    tint = StateColour(State::kBusy);
+    if (!context.report->pools.empty()) tint = StateColour(State::kBusy);
     for (const Finding& finding : context.report->findings) {
       tint = SeverityColour(finding.severity);
       if (finding.severity != "note") break;
