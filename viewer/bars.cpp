@@ -44,11 +44,35 @@ void PushColumn(std::vector<StateColumn>& columns, const StateColumn& column) {
       same = same && std::abs(column.share[i] - columns.back().share[i]) <= 6;
     }
     if (same) {
-      columns.back().end_ns = column.end_ns;
+      StateColumn& last = columns.back();
+      const auto before = static_cast<double>(last.end_ns - last.begin_ns);
+      const auto more = static_cast<double>(column.end_ns - column.begin_ns);
+      for (size_t i = 0; i < column.share.size(); ++i) {
+        const double mean = (last.share[i] * before + column.share[i] * more) / (before + more);
+        last.share[i] = static_cast<uint8_t>(mean + 0.5);
+      }
+      last.end_ns = column.end_ns;
       return;
     }
   }
   columns.push_back(column);
+}
+
+// A slice of less than a 64th of a column between two long ones goes to the one before: it could
+// not be seen, but would blur the edge between them.
+void DropSpecks(std::vector<StateSlice>& slices, int64_t column_ns) {
+  size_t kept = 0;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const auto length = [&](const StateSlice& slice) { return slice.end_ns - slice.begin_ns; };
+    const bool speck = kept > 0 && i + 1 < slices.size() && length(slices[i]) < column_ns / 64 &&
+                       length(slices[kept - 1]) >= column_ns && length(slices[i + 1]) >= column_ns;
+    if (speck) {
+      slices[kept - 1].end_ns = slices[i].end_ns;
+    } else {
+      slices[kept++] = slices[i];
+    }
+  }
+  slices.resize(kept);
 }
 
 }  // namespace
@@ -219,31 +243,49 @@ std::vector<StateSlice> SplitStates(std::vector<StateSlice> ranges, int64_t begi
   return out;
 }
 
-std::vector<StateColumn> ColumnsOf(const std::vector<StateSlice>& slices, int64_t column_ns) {
+std::vector<StateColumn> ColumnsOf(std::vector<StateSlice> slices, int64_t column_ns) {
   column_ns = std::max<int64_t>(1, column_ns);
+  DropSpecks(slices, column_ns);
+  std::vector<int64_t> mixed;  // grid columns that a short slice touches, in order
+  for (const StateSlice& slice : slices) {
+    if (slice.end_ns - slice.begin_ns >= column_ns || slice.end_ns <= slice.begin_ns) continue;
+    for (const int64_t at : {slice.begin_ns, slice.end_ns - 1}) {
+      const int64_t column = FloorDivide(at, column_ns);
+      if (mixed.empty() || mixed.back() < column) mixed.push_back(column);
+    }
+  }
   std::vector<StateColumn> out;
   StateNs state_ns{};
   int64_t begin = 0;
   int64_t end = 0;
-  bool open = false;
   const auto flush = [&] {
-    if (open && begin < end) PushColumn(out, ColumnFrom(state_ns, begin, end));
-    open = false;
+    if (begin < end) PushColumn(out, ColumnFrom(state_ns, begin, end));
+    begin = end;
     state_ns = {};
   };
+  auto next = mixed.begin();
   for (const StateSlice& slice : slices) {
-    if (slice.end_ns - slice.begin_ns >= column_ns) {
-      flush();
-      StateColumn column{slice.begin_ns, slice.end_ns, {}};
-      column.share[static_cast<size_t>(slice.state)] = 255;
-      PushColumn(out, column);
-      continue;
+    int64_t at = slice.begin_ns;
+    while (at < slice.end_ns) {
+      const int64_t column = FloorDivide(at, column_ns);
+      while (next != mixed.end() && *next < column) ++next;
+      const bool is_mixed = next != mixed.end() && *next == column;
+      int64_t until = slice.end_ns;
+      if (is_mixed) {
+        until = std::min(until, (column + 1) * column_ns);
+        if (begin < end && FloorDivide(begin, column_ns) != column) flush();
+        if (begin >= end) begin = at;
+        end = until;
+        state_ns[static_cast<size_t>(slice.state)] += until - at;
+      } else {
+        if (next != mixed.end()) until = std::min(until, *next * column_ns);
+        flush();
+        StateColumn exact{at, until, {}};
+        exact.share[static_cast<size_t>(slice.state)] = 255;
+        PushColumn(out, exact);
+      }
+      at = until;
     }
-    if (open && FloorDivide(begin, column_ns) != FloorDivide(slice.begin_ns, column_ns)) flush();
-    if (!open) begin = slice.begin_ns;
-    open = true;
-    end = slice.end_ns;
-    state_ns[static_cast<size_t>(slice.state)] += slice.end_ns - slice.begin_ns;
   }
   flush();
   return out;

@@ -87,8 +87,10 @@ struct StateColumn {
   std::array<uint8_t, static_cast<size_t>(State::kCount)> share{};
 };
 
-// Slices reduced to at most two columns per `column_ns` of grid; longer slices stay exact.
-std::vector<StateColumn> ColumnsOf(const std::vector<StateSlice>& slices, int64_t column_ns);
+// Slices (in order, without gaps) reduced to at most two columns per `column_ns` of grid. Where a
+// slice is shorter than that, its whole grid column becomes shares, so that nothing short is lost
+// or drawn wider than it is; what is longer stays exact.
+std::vector<StateColumn> ColumnsOf(std::vector<StateSlice> slices, int64_t column_ns);
 // Windows of one worker reduced to columns of at least `column_ns`. Add in order of start.
 class StateColumnMaker {
  public:

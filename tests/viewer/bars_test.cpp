@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <cmath>
 #include <map>
 
 namespace poolscope {
@@ -136,6 +137,47 @@ TEST(StateColumns, ShortSlicesBecomeSharesAndLongOnesStay) {
   EXPECT_NEAR(columns[0].share[static_cast<size_t>(State::kBusy)], 128, 1);
   EXPECT_NEAR(columns[0].share[static_cast<size_t>(State::kIdle)], 128, 1);
   EXPECT_EQ(columns[1].share[static_cast<size_t>(State::kWaitLink)], 255);
+}
+
+TEST(StateColumns, ShortSliceBetweenLongOnesIsAShareOfItsGridColumn) {
+  const auto columns = ColumnsOf(
+      {{0, 1010, State::kWaitLink}, {1010, 1020, State::kBusy}, {1020, 2000, State::kWaitLink}},
+      100);
+  ASSERT_EQ(columns.size(), 3u);
+  EXPECT_EQ(columns[1].begin_ns, 1000);
+  EXPECT_EQ(columns[1].end_ns, 1100);
+  EXPECT_NEAR(columns[1].share[static_cast<size_t>(State::kBusy)], 25.5, 1);
+  EXPECT_EQ(columns[2].share[static_cast<size_t>(State::kWaitLink)], 255);
+}
+
+RC_GTEST_PROP(StateColumns, SharesAddUpToTheSlices, ()) {
+  const int64_t column = *rc::gen::inRange<int64_t>(1, 400);
+  const auto lengths =
+      *rc::gen::container<std::vector<int64_t>>(rc::gen::inRange<int64_t>(1, 1000));
+  std::vector<StateSlice> slices;
+  int64_t at = -3000;
+  double busy = 0;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    const State state = i % 2 == 0 ? State::kBusy : State::kIdle;
+    slices.push_back({at, at + lengths[i], state});
+    at += lengths[i];
+    if (state == State::kBusy) busy += static_cast<double>(lengths[i]);
+  }
+  const auto columns = ColumnsOf(slices, column);
+  int64_t end = -3000;
+  double drawn = 0;
+  for (const StateColumn& part : columns) {
+    RC_ASSERT(part.begin_ns == end);
+    RC_ASSERT(part.begin_ns < part.end_ns);
+    end = part.end_ns;
+    drawn += static_cast<double>(part.end_ns - part.begin_ns) *
+             part.share[static_cast<size_t>(State::kBusy)] / 255;
+  }
+  RC_ASSERT(end == at);
+  // Shares are in 255ths, neighbours that differ by up to 6 of them are drawn as one, and a 64th of
+  // a column may be dropped between two long slices.
+  RC_ASSERT(std::fabs(drawn - busy) <= static_cast<double>(at + 3000) * (7.0 / 255 + 1.0 / 64) + 1);
+  RC_ASSERT(static_cast<int64_t>(columns.size()) <= 2 * ((at + 3000) / column + 2));
 }
 
 TEST(StateColumns, WindowsAddUpToColumns) {

@@ -111,10 +111,11 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
   float drawn_to = canvas.x - 2;
   const float least = LeastPixels(canvas, picture);
   for (const StateColumn& column : picture.states) {
-    const float x0 = canvas.At(column.begin_ns);
-    const float x1 = canvas.At(column.end_ns);
-    if (x1 < canvas.x || x0 > canvas.x + canvas.width) continue;
-    if (x1 - drawn_to < least) continue;
+    // A column narrower than a pixel still gets one, and keeps it when its neighbour is drawn.
+    float x0 = canvas.At(column.begin_ns);
+    const float x1 = std::max(canvas.At(column.end_ns), x0 + 1);
+    if (x1 < canvas.x || x0 > canvas.x + canvas.width || x1 - drawn_to < least) continue;
+    x0 = std::max(x0, drawn_to);
     drawn_to = x1;
     float y = bottom;
     int sum = 0;
@@ -125,7 +126,7 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
       sum += share;
       const float to =
           sum >= 253 ? canvas.top : bottom - canvas.height * static_cast<float>(sum) / 255.0f;
-      batch.Add(x0, to, std::max(x1, x0 + 1), y, StateColour(state));
+      batch.Add(x0, to, x1, y, StateColour(state));
       y = to;
       if (share == 255 && x1 - x0 >= 10 * scale) labels.push_back({x0, x1, state});
     };
@@ -135,7 +136,7 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
       if (state != State::kBusy && state != State::kIdle) part(state);
     }
     part(State::kIdle);
-    if (canvas.Hit(x0, std::max(x1, x0 + 1), canvas.top, bottom)) hovered = &column;
+    if (canvas.Hit(x0, x1, canvas.top, bottom)) hovered = &column;
   }
   ImFont* font = canvas.context->gui->fonts().small;
   for (const Label& label : labels) {
@@ -193,13 +194,14 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   for (const Bar& bar : picture.bars) {
     if (bar.end_ns < sight_begin || bar.begin_ns > sight_end) continue;
     context.events_in_sight += bar.events;
-    const float x0 = canvas.At(bar.begin_ns);
+    float x0 = canvas.At(bar.begin_ns);
     float x1 = std::max(canvas.At(bar.end_ns), x0 + 1);
     const float y0 = row_top(bar);
     const float y1 = y0 + row_height - gap;
     if (bar.row != row) drawn_to = canvas.x - 2;
     row = bar.row;
     if (x1 - drawn_to < least) continue;
+    x0 = std::max(x0, drawn_to);
     drawn_to = x1;
     const Look& look = looks.Of(bar);
     Colour fill = look.colour;
