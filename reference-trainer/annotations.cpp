@@ -4,19 +4,28 @@
 
 namespace poolscope::trainer {
 
-Annotations::Annotations()
+namespace {
+
+nvtxStringHandle_t NameOf(const Codec& codec) {
+  return codec == Codec::kNone ? nullptr : poolscope_name(CodecName(codec).c_str());
+}
+
+}  // namespace
+
+Annotations::Annotations(const Options& options)
     : forward(poolscope_name("forward")),
       backward(poolscope_name("backward")),
       optimizer(poolscope_name("optimizer")),
       step(poolscope_name("step")),
-      bf16(poolscope_name("bf16")),
+      gradients_codec(NameOf(options.gradients.codec)),
+      weights_codec(NameOf(options.weights.codec)),
       credits(poolscope_counter("gradients.credits")),
       version(poolscope_counter("update.version")),
       loss(poolscope_counter("loss")),
       gradient_norm(poolscope_counter("gradient_norm")),
       tokens(poolscope_counter("tokens")) {}
 
-void AnnotateSettings(const Options& options, const CodecProbe& bf16) {
+void AnnotateSettings(const Options& options, const std::map<std::string, CodecFigures>& codecs) {
   const auto text = [](const char* key, const char* value) { poolscope_setting(key, value); };
   const auto count = [](const char* key, uint64_t value) {
     poolscope_setting(key, fmt::format("{}", value).c_str());
@@ -36,12 +45,15 @@ void AnnotateSettings(const Options& options, const CodecProbe& bf16) {
   if (!monolithic) {
     count("gradients.depth", options.gradients.shape.depth);
     count("weights.depth", options.weights.shape.depth);
-    text("gradients.codec", CodecName(options.gradients.codec));
-    text("weights.codec", CodecName(options.weights.codec));
+    text("gradients.codec", CodecName(options.gradients.codec).c_str());
+    text("weights.codec", CodecName(options.weights.codec).c_str());
   }
-  number("codec.bf16.ratio", bf16.ratio);
-  number("codec.bf16.encode_bytes_per_second", bf16.encode_bytes_per_second);
-  number("codec.bf16.decode_bytes_per_second", bf16.decode_bytes_per_second);
+  for (const auto& [name, figures] : codecs) {
+    const std::string codec = "codec." + name;
+    number((codec + ".ratio").c_str(), figures.ratio);
+    number((codec + ".encode_bytes_per_second").c_str(), figures.encode_bytes_per_second);
+    number((codec + ".decode_bytes_per_second").c_str(), figures.decode_bytes_per_second);
+  }
 }
 
 void OpenWait::Begin(poolscope_category category, nvtxStringHandle_t name) {

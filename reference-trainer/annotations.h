@@ -2,31 +2,24 @@
 
 #include <poolscope/annotate.h>
 
+#include <map>
+#include <string>
+
 #include "reference-trainer/options.h"
 
 namespace poolscope::trainer {
 
 // Names and counters that the workers annotate with, registered once at the start.
 struct Annotations {
-  Annotations();
+  explicit Annotations(const Options& options);
 
-  nvtxStringHandle_t forward, backward, optimizer, step, bf16;
+  nvtxStringHandle_t forward, backward, optimizer, step;
+  nvtxStringHandle_t gradients_codec, weights_codec;  // null: none
   uint64_t credits, version, loss, gradient_norm, tokens;
-
-  nvtxStringHandle_t CodecNameOf(Codec codec) const {
-    return codec == Codec::kBf16 ? bf16 : nullptr;
-  }
 };
 
-// How fast a codec is and how much it saves, measured on `values` (or as the device emulates it).
-struct CodecProbe {
-  double ratio = 0;                    // wire ÷ raw bytes
-  double encode_bytes_per_second = 0;  // of raw bytes
-  double decode_bytes_per_second = 0;
-};
-
-// The knobs and facts of the run, for the what-if.
-void AnnotateSettings(const Options& options, const CodecProbe& bf16);
+// The knobs and facts of the run, for the what-if; figures by the codec's name.
+void AnnotateSettings(const Options& options, const std::map<std::string, CodecFigures>& codecs);
 
 // The open wait or blocked range of one worker's thread; at most one at a time.
 class OpenWait {

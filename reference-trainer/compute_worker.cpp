@@ -125,15 +125,20 @@ void ComputeWorker::InstallArrived(OpenWait& wait) {
   while (MessagePtr message = job_.weights->TryTake(index_)) {
     wait.End(message->source, message->sequence);
     const uint64_t source = message->source;
-    newest[source] = std::move(message);
+    MessagePtr& before = newest[source];
+    if (before && before->block.codec.needs_every_message()) {
+      Open(*job_.weights, *before, job_.ShardPart(source));
+    }
+    before = std::move(message);
   }
   for (auto& [source, message] : newest) Install(std::move(message));
 }
 
 void ComputeWorker::Install(MessagePtr message) {
-  Open(*job_.weights, *message);
+  const Part part = job_.ShardPart(message->source);
+  Open(*job_.weights, *message, part);
   Apply(*job_.weights, *message, [&] {
-    if (replica_) replica_->Install(job_.ShardPart(message->source).begin, message->values);
+    if (replica_) replica_->Install(part.begin, message->values);
   });
   held_[message->source] = message->version;
 }

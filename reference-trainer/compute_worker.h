@@ -24,7 +24,8 @@ class ComputeWorker : public Worker {
   std::optional<Admission::Attempt> NextAttempt();
   // One message per shard with the replica's gradient sum; `header` holds what they share.
   void SendGradients(const Message& header);
-  // Takes all weights that have arrived and installs the newest of each shard.
+  // Takes all weights that have arrived and installs the newest of each shard. The others are only
+  // decoded, and that only where the codec needs every message.
   void InstallArrived(OpenWait& wait);
   void Install(MessagePtr message);
   uint64_t HeldVersion() const;

@@ -7,9 +7,6 @@
 
 namespace poolscope::trainer {
 
-// How fast an emulated device encodes or decodes, in bytes before encoding.
-inline constexpr double kEmulatedCodecBytesPerSecond = 50e9;
-
 // What a worker computes on. One per worker, used by its thread alone.
 class Device {
  public:

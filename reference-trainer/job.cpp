@@ -24,7 +24,8 @@ std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signal
 }  // namespace
 
 Job::Job(const Options& options, const Corpus* corpus)
-    : gate(options.steps),
+    : annotations(options),
+      gate(options.steps),
       admission(RulesOf(options)),
       clock(options.mode == Mode::kMonolithic ? 1 : options.update_workers),
       options_(options),

@@ -62,9 +62,18 @@ void Link::HandOver(MessagePtr message) {
   message->handed_over_ns = NowNs();
   {
     std::lock_guard lock(mutex_);
+    if (message->step != POOLSCOPE_NO_VALUE) {
+      traffic_.raw_bytes += message->raw_bytes;
+      traffic_.wire_bytes += message->wire_bytes;
+    }
     queue_.push_back(std::move(message));
   }
   work_.notify_all();
+}
+
+Link::Traffic Link::traffic() {
+  std::lock_guard lock(mutex_);
+  return traffic_;
 }
 
 MessagePtr Link::TryTake(size_t destination) {

@@ -28,6 +28,12 @@ class Link {
     size_t depth = 2;  // messages per receiver
   };
 
+  // What was handed over, without probes.
+  struct Traffic {
+    uint64_t raw_bytes = 0;
+    uint64_t wire_bytes = 0;
+  };
+
   // `receivers`: one signal per worker of the receiving pool; they outlive the link.
   Link(std::string name, Shape shape, size_t senders, const std::vector<Signal*>& receivers);
   ~Link();  // messages not yet delivered are dropped
@@ -38,6 +44,7 @@ class Link {
   nvtxStringHandle_t annotation() const { return annotation_; }
   uint64_t capacity() const { return shape_.depth * buffers_.size(); }
   const Shape& shape() const { return shape_; }
+  Traffic traffic();
 
   // The next sequence number of `source`; only that worker's thread may ask.
   uint64_t NextSequence(size_t source) { return next_sequence_[source]++; }
@@ -71,6 +78,7 @@ class Link {
   std::mutex mutex_;
   std::condition_variable work_;
   std::deque<MessagePtr> queue_;
+  Traffic traffic_;
   bool stopping_ = false;
 
   std::vector<std::thread> lanes_;

@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <optional>
+#include <string_view>
 #include <variant>
 
+#include "reference-trainer/codecs_command.h"
 #include "reference-trainer/data.h"
 #include "reference-trainer/log.h"
 #include "reference-trainer/model/parameters.h"
@@ -20,6 +22,7 @@ int Failed(const std::string& what) {
 }
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == std::string_view("codecs")) return CodecsCommand(argc - 1, argv + 1);
   const auto parsed = ParseOptions(argc, argv);
   if (const Exit* exit = std::get_if<Exit>(&parsed)) {
     fmt::print(exit->code == 0 ? stdout : stderr, "{}", exit->text);

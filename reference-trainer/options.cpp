@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -12,7 +13,6 @@ namespace {
 
 constexpr uint64_t kMaxWorkers = 256;
 
-const std::map<std::string, Codec> kCodecs = {{"none", Codec::kNone}, {"bf16", Codec::kBf16}};
 const std::map<std::string, Stale> kStale = {{"wait", Stale::kWait},
                                              {"drop", Stale::kDrop},
                                              {"recompute", Stale::kRecompute},
@@ -80,9 +80,18 @@ void AddLink(CLI::App& app, const std::string& name, const std::string& what, Li
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
-  app.add_option_function<std::string>("--" + name + "-codec", Choice(kCodecs, link.codec),
-                                       what + ": none or bf16 (default none)")
-      ->check(OneOf(kCodecs))
+  const CodecUse use = name == "gradients" ? CodecUse::kGradients : CodecUse::kWeights;
+  app.add_option_function<std::string>(
+         "--" + name + "-codec",
+         [&link, use](const std::string& text) {
+           link.codec = std::get<Codec>(ParseCodec(text, use));
+         },
+         what + ": " + KnownCodecs(use) + " (default none)")
+      ->check([use](const std::string& text) {
+        const auto codec = ParseCodec(text, use);
+        const auto* error = std::get_if<std::string>(&codec);
+        return error ? *error : std::string();
+      })
       ->type_name("CODEC")
       ->group(group);
 }
@@ -127,32 +136,6 @@ void AddEmulated(CLI::App& app, Raw& raw, Options& options) {
   bytes("--gradient-bytes", options.gradient_bytes,
         "gradients of the whole model, suffix k, M or G (default 1M)");
   bytes("--weight-bytes", options.weight_bytes, "weights of the whole model (default 1M)");
-}
-
-void AddModel(CLI::App& app, ModelOptions& model) {
-  const std::string group = "Model";
-  const auto count = [&](const char* flag, uint64_t& value, uint64_t max, const char* help) {
-    app.add_option(flag, value, help)
-        ->check(CLI::Range(uint64_t{1}, max))
-        ->type_name("N")
-        ->group(group);
-  };
-  count("--layers", model.layers, 64, "transformer blocks (default 2; emulated 1)");
-  count("--width", model.width, 4096, "channels (default 64; emulated 32)");
-  count("--heads", model.heads, 64,
-        "attention heads, a divisor of the width (default 4; emulated 2)");
-  count("--context", model.context, 4096, "bytes of a sequence (default 64; emulated 32)");
-  count("--batch", model.batch, 4096, "sequences of a micro-batch (default 4; emulated 2)");
-  app.add_flag("--untied-head", model.untied_head, "the output layer has weights of its own")
-      ->group(group);
-  app.add_option("--learning-rate", model.learning_rate, "of AdamW")
-      ->check(CLI::Range(1e-9, 10.0))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--weight-decay", model.weight_decay, "of AdamW, on matrices")
-      ->check(CLI::Range(0.0, 10.0))
-      ->capture_default_str()
-      ->group(group);
 }
 
 void AddRun(CLI::App& app, Raw& raw, Options& options) {
@@ -203,23 +186,11 @@ const char* Ineffective(const CLI::App& app, const Options& options) {
   return nullptr;
 }
 
-Exit Usage(const std::string& what) {
-  return {2, fmt::format("poolscope-trainer: {} (see poolscope-trainer --help)\n", what)};
-}
-
-std::string OneLine(std::string text) {
-  for (char& each : text) {
-    if (each == '\n') each = ' ';
-  }
-  return text;
-}
-
 }  // namespace
 
 const char* ModeName(Mode mode) {
   return mode == Mode::kMonolithic ? "monolithic" : mode == Mode::kSync ? "sync" : "async";
 }
-const char* CodecName(Codec codec) { return NameIn(kCodecs, codec); }
 const char* StaleName(Stale stale) { return NameIn(kStale, stale); }
 
 std::optional<double> ParseSuffixed(const std::string& text) {
@@ -245,6 +216,44 @@ std::optional<double> ParseSuffixed(const std::string& text) {
   return value;
 }
 
+void AddModelOptions(CLI::App& app, ModelOptions& model) {
+  const std::string group = "Model";
+  const auto count = [&](const char* flag, uint64_t& value, uint64_t max, const char* help) {
+    app.add_option(flag, value, help)
+        ->check(CLI::Range(uint64_t{1}, max))
+        ->type_name("N")
+        ->group(group);
+  };
+  count("--layers", model.layers, 64, "transformer blocks (default 2; emulated 1)");
+  count("--width", model.width, 4096, "channels (default 64; emulated 32)");
+  count("--heads", model.heads, 64,
+        "attention heads, a divisor of the width (default 4; emulated 2)");
+  count("--context", model.context, 4096, "bytes of a sequence (default 64; emulated 32)");
+  count("--batch", model.batch, 4096, "sequences of a micro-batch (default 4; emulated 2)");
+  app.add_flag("--untied-head", model.untied_head, "the output layer has weights of its own")
+      ->group(group);
+  app.add_option("--learning-rate", model.learning_rate, "of AdamW")
+      ->check(CLI::Range(1e-9, 10.0))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--weight-decay", model.weight_decay, "of AdamW, on matrices")
+      ->check(CLI::Range(0.0, 10.0))
+      ->capture_default_str()
+      ->group(group);
+}
+
+Exit WrongUsage(const std::string& what, const std::string& subcommand) {
+  const std::string program = "poolscope-trainer" + (subcommand.empty() ? "" : " " + subcommand);
+  std::string line = what;
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return {2, fmt::format("{0}: {1} (see {0} --help)\n", program, line)};
+}
+
+std::string CheckModel(const ModelOptions& model) {
+  if (model.width % model.heads == 0) return "";
+  return fmt::format("--heads {} does not divide --width {}", model.heads, model.width);
+}
+
 std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   Options options;
   Raw raw;
@@ -253,28 +262,29 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
       "compute pool and an update pool.",
       "poolscope-trainer");
   app.set_help_flag("--help", "print this and exit");
+  app.footer("poolscope-trainer codecs measures the codecs on this model's gradients and weights.");
   AddRun(app, raw, options);
   AddLink(app, "gradients", "compute to update", options.gradients);
   AddLink(app, "weights", "update to compute", options.weights);
   AddEmulated(app, raw, options);
-  AddModel(app, options.model);
+  AddModelOptions(app, options.model);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return Exit{0, app.help()};
   } catch (const CLI::ParseError& error) {
-    return Usage(OneLine(error.what()));
+    return WrongUsage(error.what());
   }
 
   options.device = raw.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kEmulated;
   if (raw.mode == "monolithic") {
-    if (raw.async) return Usage("--async needs --mode disaggregated");
+    if (raw.async) return WrongUsage("--async needs --mode disaggregated");
     options.mode = Mode::kMonolithic;
   } else {
     options.mode = raw.async ? Mode::kAsync : Mode::kSync;
   }
   if (const char* flag = Ineffective(app, options)) {
-    return Usage(fmt::format("{} needs --device emulated", flag));
+    return WrongUsage(fmt::format("{} needs --device emulated", flag));
   }
   options.math = raw.math == "tiny";
   options.forward_seconds = raw.forward_ms / 1e3;
@@ -289,8 +299,12 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     if (app.count("--context") == 0) model.context = 32;
     if (app.count("--batch") == 0) model.batch = 2;
   }
-  if (model.width % model.heads != 0) {
-    return Usage(fmt::format("--heads {} does not divide --width {}", model.heads, model.width));
+  if (const std::string error = CheckModel(model); !error.empty()) return WrongUsage(error);
+  if (options.weights.codec.needs_every_message() && options.weights.shape.lanes > 1) {
+    return WrongUsage(
+        fmt::format("--weights-codec {} needs --weights-lanes 1: messages on several "
+                    "lanes may overtake each other",
+                    CodecName(options.weights.codec)));
   }
   return options;
 }

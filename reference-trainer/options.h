@@ -6,21 +6,24 @@
 #include <variant>
 
 #include "reference-trainer/admission.h"
-#include "reference-trainer/block.h"
+#include "reference-trainer/codec.h"
 #include "reference-trainer/link.h"
+
+namespace CLI {
+class App;
+}
 
 namespace poolscope::trainer {
 
 enum class Mode { kMonolithic, kSync, kAsync };
 const char* ModeName(Mode mode);     // "monolithic", "sync", "async"
-const char* CodecName(Codec codec);  // "none", "bf16"
 const char* StaleName(Stale stale);  // "wait", "drop", "recompute", "apply"
 
 enum class DeviceKind { kCpu, kEmulated };
 
 struct LinkOptions {
   Link::Shape shape;
-  Codec codec = Codec::kNone;
+  Codec codec;
 };
 
 struct ModelOptions {
@@ -73,6 +76,13 @@ struct Exit {
 
 // `--help` exits with 0, wrong usage with 2 and one line.
 std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv);
+
+// The flags of the model, and what they need of each other: one line of error, or "".
+void AddModelOptions(CLI::App& app, ModelOptions& model);
+std::string CheckModel(const ModelOptions& model);
+
+// Wrong usage of `poolscope-trainer` or, where it is not "", of its subcommand.
+Exit WrongUsage(const std::string& what, const std::string& subcommand = "");
 
 // "64M" → 64,000,000: a number with an optional k, M or G (powers of 1000). None where it is not a
 // number or negative.

@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "reference-trainer/block.h"
+#include "reference-trainer/codec_measure.h"
 #include "reference-trainer/compute_worker.h"
 #include "reference-trainer/job.h"
 #include "reference-trainer/monolithic_worker.h"
@@ -18,34 +18,6 @@
 
 namespace poolscope::trainer {
 namespace {
-
-CodecProbe ProbeBf16(const Job& job) {
-  CodecProbe probe;
-  probe.ratio = 0.5;
-  probe.encode_bytes_per_second = probe.decode_bytes_per_second = kEmulatedCodecBytesPerSecond;
-  const auto replica = job.MakeReplica();
-  if (!replica) return probe;
-  const std::span<const float> values = replica->values();
-  constexpr int kRepeats = 5;  // the best of them: the first ones meet cold caches
-  std::vector<float> decoded;
-  std::string error;
-  int64_t encode_ns = INT64_MAX, decode_ns = INT64_MAX;
-  for (int i = 0; i < kRepeats; ++i) {
-    const int64_t begin = NowNs();
-    const Block block = Encode(Codec::kBf16, values);
-    const int64_t middle = NowNs();
-    Decode(block, decoded, error);
-    encode_ns = std::min(encode_ns, middle - begin);
-    decode_ns = std::min(decode_ns, NowNs() - middle);
-    probe.ratio =
-        static_cast<double>(block.bytes.size()) / static_cast<double>(values.size_bytes());
-  }
-  if (job.options().device == DeviceKind::kEmulated) return probe;
-  const auto raw = static_cast<double>(values.size_bytes());
-  probe.encode_bytes_per_second = raw * 1e9 / static_cast<double>(std::max<int64_t>(1, encode_ns));
-  probe.decode_bytes_per_second = raw * 1e9 / static_cast<double>(std::max<int64_t>(1, decode_ns));
-  return probe;
-}
 
 void AnnotateLinks(const Job& job) {
   if (!job.gradients) return;
@@ -106,12 +78,12 @@ class Pools {
 }  // namespace
 
 std::string Train(const Options& options, const Corpus* corpus, const OnStep& on_step,
-                  const ShouldStop& should_stop) {
+                  const ShouldStop& should_stop, RunTraffic* traffic) {
   constexpr std::chrono::milliseconds kPatience(50);
   openblas_set_num_threads(1);
   UseFineTimers();
   Job job(options, corpus);
-  AnnotateSettings(options, ProbeBf16(job));
+  AnnotateSettings(options, ProbeCodecs(job));
   AnnotateLinks(job);
   {
     Pools pools(job);
@@ -124,6 +96,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
       }
     }
   }
+  if (traffic && job.gradients) *traffic = {job.gradients->traffic(), job.weights->traffic()};
   return job.failure();
 }
 

@@ -15,9 +15,13 @@ using OnStep = std::function<void(const StepRecord&)>;
 // Asked now and then on the caller's thread; true ends the run after the current step.
 using ShouldStop = std::function<bool()>;
 
+struct RunTraffic {
+  Link::Traffic gradients, weights;
+};
+
 // Trains as `options` say; `corpus` is null where nothing is computed. Returns why the run failed,
-// "" where it did not.
+// "" where it did not. `traffic` (may be null) gets what crossed the links.
 std::string Train(const Options& options, const Corpus* corpus, const OnStep& on_step,
-                  const ShouldStop& should_stop);
+                  const ShouldStop& should_stop, RunTraffic* traffic = nullptr);
 
 }  // namespace poolscope::trainer

@@ -40,7 +40,7 @@ void UpdateWorker::RunSync() {
         continue;
       }
       MessagePtr message = Receive(*job_.gradients);
-      Open(*job_.gradients, *message);
+      Open(*job_.gradients, *message, job_.ShardPart(index_));
       const uint64_t source = message->source;
       by_worker[source] = std::move(message);
     }
@@ -82,7 +82,7 @@ bool UpdateWorker::SortOnce() {
         deferred.push_back(std::move(message));
         continue;
       case Admission::Verdict::kAccepted:
-        Open(*job_.gradients, *message);
+        Open(*job_.gradients, *message, job_.ShardPart(index_));
         admitted_.push_back({decision.step, std::move(message)});
         break;
       case Admission::Verdict::kDiscarded: {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 namespace poolscope::trainer {
@@ -12,22 +13,29 @@ constexpr uint64_t kProbeBytes = 1024;
 
 }  // namespace
 
-double Worker::CodecSeconds(const Message& message) const {
-  if (message.block.codec == Codec::kNone) return 0;
-  return static_cast<double>(message.raw_bytes) / kEmulatedCodecBytesPerSecond;
+bool Worker::Staged(const Codec& codec) const {
+  // Without a codec an emulated device has nothing to do; a real one copies and checksums.
+  return codec != Codec::kNone || job_.options().device == DeviceKind::kCpu;
 }
 
-bool Worker::Send(Link& link, Codec codec, MessagePtr message, std::span<const float> values,
+bool Worker::Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
                   const std::function<void(OpenWait&)>& meanwhile) {
   message->source = index_;
   message->sequence = link.NextSequence(index_);
-  message->wire_bytes = WireBytes(codec, message->raw_bytes);
-  message->codec_name = job_.annotations.CodecNameOf(codec);
-  message->block.codec = codec;
-  // Without a codec an emulated device has nothing to do; a real one copies and checksums.
-  const bool staged = codec != Codec::kNone || job_.options().device == DeviceKind::kCpu;
+  message->codec_name = &link == job_.gradients.get() ? job_.annotations.gradients_codec
+                                                      : job_.annotations.weights_codec;
+  const bool staged = Staged(codec);
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
-  device_->Run(CodecSeconds(*message), [&] { message->block = Encode(codec, values); });
+  const double raw = static_cast<double>(message->raw_bytes);
+  Encoder& encoder = encoders_.try_emplace(message->destination, codec).first->second;
+  device_->Run(raw / StatedFigures(codec).encode_bytes_per_second,
+               [&] { message->block = encoder.Encode(values); });
+  message->wire_bytes = WireBytes(codec, message->raw_bytes);
+  if (!values.empty()) {  // as many as the real payload's ratio makes of the stated raw bytes
+    const auto wire = static_cast<double>(message->block.bytes.size());
+    message->wire_bytes =
+        static_cast<uint64_t>(std::ceil(raw * (wire / static_cast<double>(values.size_bytes()))));
+  }
   if (staged) {
     const poolscope_transfer encode = message->Annotation(POOLSCOPE_ENCODE);
     poolscope_end_transfer(&encode);
@@ -69,13 +77,17 @@ MessagePtr Worker::Receive(Link& link) {
   }
 }
 
-void Worker::Open(const Link& link, Message& message) {
-  const bool staged =
-      message.block.codec != Codec::kNone || job_.options().device == DeviceKind::kCpu;
+void Worker::Open(const Link& link, Message& message, const Part& expected) {
+  const Codec& codec = message.block.codec;
+  const bool staged = Staged(codec);
   bool good = true;
   std::string error;
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
-  device_->Run(CodecSeconds(message), [&] { good = Decode(message.block, message.values, error); });
+  device_->Run(
+      static_cast<double>(message.raw_bytes) / StatedFigures(codec).decode_bytes_per_second, [&] {
+        good = decoders_[message.source].Decode(message.block, expected.end - expected.begin,
+                                                message.values, error);
+      });
   if (staged) {
     const poolscope_transfer decode = message.Annotation(POOLSCOPE_DECODE);
     poolscope_end_transfer(&decode);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 
+#include "reference-trainer/codec_stream.h"
 #include "reference-trainer/job.h"
 
 namespace poolscope::trainer {
@@ -25,14 +27,15 @@ class Worker {
   // Encodes `values` into the message, waits for a slot of its destination and hands it over.
   // While blocked, `meanwhile` (may be empty) is called whenever something has changed; it may end
   // the wait. False: the receiver has gone.
-  bool Send(Link& link, Codec codec, MessagePtr message, std::span<const float> values,
+  bool Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
             const std::function<void(OpenWait&)>& meanwhile);
 
   // Waits for the next message of `link`.
   MessagePtr Receive(Link& link);
 
-  // Decodes into message.values; fails the run where the block is damaged.
-  void Open(const Link& link, Message& message);
+  // Decodes into message.values[expected], of nothing where nothing is computed; fails the run
+  // where the block is damaged.
+  void Open(const Link& link, Message& message, const Part& expected);
 
   // Runs `math` as the message's apply stage.
   void Apply(const Link& link, const Message& message, const std::function<void()>& math);
@@ -49,7 +52,11 @@ class Worker {
  private:
   bool HandOver(Link& link, MessagePtr message, const std::function<void(OpenWait&)>& meanwhile,
                 bool annotate);
-  double CodecSeconds(const Message& message) const;
+  // Whether encode and decode are stages of their own.
+  bool Staged(const Codec& codec) const;
+
+  std::map<uint64_t, Encoder> encoders_;  // of its stream to each destination
+  std::map<uint64_t, Decoder> decoders_;  // of its stream from each source
 };
 
 }  // namespace poolscope::trainer

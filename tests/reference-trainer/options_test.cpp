@@ -61,7 +61,7 @@ TEST(Options, Wrong_ExitWithTwoAndOneLine) {
        {"--bogus", "surplus", "--steps 0", "--steps x", "--mode half", "--stale maybe",
         "--gradients-bandwidth 2X", "--gradients-bandwidth -1", "--gradient-bytes 1M",
         "--forward-ms 5", "--sync --async", "--mode monolithic --async", "--heads 3 --width 64",
-        "--device emulated --weight-bytes 9e99", "--gradients-codec lz4", "--compute-workers 0",
+        "--device emulated --weight-bytes 9e99", "--gradients-codec zip", "--compute-workers 0",
         "--data"}) {
     const auto parsed = Parse(line);
     const Exit* exit = std::get_if<Exit>(&parsed);
