@@ -282,7 +282,7 @@ std::string TrainRuns(const Request& request, const Corpus& corpus,
     options.weights.codec = weights;
     std::vector<StepRecord> records;
     Outcome outcome{CodecName(gradients), CodecName(weights)};
-    const std::string failure = Train(
+    std::string failure = Train(
         options, &corpus, [&](const StepRecord& record) { records.push_back(record); },
         [] { return StopSignal() != 0; }, &outcome.traffic);
     if (!failure.empty()) return failure;

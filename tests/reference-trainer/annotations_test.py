@@ -127,6 +127,31 @@ class Annotations(unittest.TestCase):
         self.assertEqual(counters, {"gradients.depth", "weights.depth", "update.version", "loss",
                                     "gradient_norm", "tokens"})
 
+    def test_chains_of_codecs_are_named_measured_and_sized_by_message(self):
+        self.trace("--steps", "8", "--layers", "1", "--width", "16", "--heads", "2",
+                   "--gradients-codec", "topk:0.01+zstd", "--weights-codec", "1bit-delta")
+        everything = {QUEUED, ENCODE, WIRE, DECODE, APPLY}
+        gradients = self.check_transfers("gradients", 8 * 2, everything, "update")
+        weights = self.check_transfers("weights", 8 * 2, everything, "compute")
+        for each in gradients.values():
+            for stage in everything:
+                payload = each[stage]["payload"]
+                self.assertEqual(payload["codec"], "topk:0.01+zstd")
+                self.assertLess(payload["wire_bytes"], 0.025 * payload["raw_bytes"])
+        ratios = sorted(each[WIRE]["payload"]["wire_bytes"] / each[WIRE]["payload"]["raw_bytes"]
+                        for each in weights.values())
+        # Of each of two streams the first message is complete, the others have 1.25 bits a value.
+        self.assertEqual([round(each, 2) for each in ratios], [0.04] * 14 + [1.0] * 2)
+        settings = self.settings()
+        self.assertEqual(settings["gradients.codec"], "topk:0.01+zstd")
+        self.assertEqual(settings["weights.codec"], "1bit-delta")
+        self.assertEqual(settings["codec.bf16.ratio"], "0.5")
+        for codec, ratio in (("topk:0.01+zstd", 0.02), ("1bit-delta", 1.25 / 32)):
+            self.assertAlmostEqual(float(settings[f"codec.{codec}.ratio"]), ratio, delta=0.005)
+            for way in ("encode", "decode"):
+                rate = float(settings[f"codec.{codec}.{way}_bytes_per_second"])
+                self.assertGreater(rate, 1e6)
+
     def test_synchronous_waits_name_the_message_that_ended_them(self):
         self.trace(*EMULATED, "--steps", "5", "--compute-workers", "2", "--weights-latency-ms", "3")
         self.check_waits()
