@@ -22,6 +22,7 @@
 
 #include "advisor/report.h"
 #include "cli/commands.h"
+#include "cli/group_signals.h"
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
 
@@ -182,7 +183,7 @@ pid_t StartJob(const std::vector<std::string>& job, const sigset_t& mask) {
 }
 
 // Waits for the job; passes signals on; keeps a collector alive. Returns the job's wait status.
-int Supervise(pid_t job, CollectorChild& collector, const sigset_t& signals) {
+int Supervise(pid_t job, CollectorChild& collector, const sigset_t& signals, GroupSignals& group) {
   int job_status = 0;
   int restarts = 0;
   while (true) {
@@ -190,8 +191,9 @@ int Supervise(pid_t job, CollectorChild& collector, const sigset_t& signals) {
     const int signal_number = sigwaitinfo(&signals, &info);
     if (signal_number < 0) continue;
     if (signal_number != SIGCHLD) {
-      // The terminal sent its own to the job too (same process group); others only to us.
-      if (info.si_code != SI_KERNEL) kill(job, signal_number);
+      // The terminal, and who else sends to the process group, sent it to the job too.
+      const bool to_group = group.HasGroup(signal_number) && getpgid(job) == getpgrp();
+      if (info.si_code != SI_KERNEL && !to_group) kill(job, signal_number);
       continue;
     }
     bool ended = false;
@@ -301,6 +303,8 @@ int Run(const Arguments& arguments) {
     remove_folder();
     return 1;
   }
+  GroupSignals group;
+  if (auto started = group.Start(signals); !started.ok()) Say("{}", started.error().message);
   const std::string run_id = RandomHex();
   setenv("POOLSCOPE_RUN_ID", run_id.c_str(), 1);
   setenv("POOLSCOPE_RUN_DIR", folder.c_str(), 1);
@@ -314,7 +318,7 @@ int Run(const Arguments& arguments) {
     if (new_store) std::filesystem::remove(options.store);
     return error == ENOENT ? 127 : 126;
   }
-  const int status = Supervise(job, collector, signals);
+  const int status = Supervise(job, collector, signals, group);
   bool stored = collector.pid() > 0 && collector.Finish();
   if (!stored) {  // once more, from what the store holds
     stored = collector.Start().ok() && collector.Finish();

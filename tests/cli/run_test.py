@@ -82,6 +82,14 @@ class Run(EndToEnd):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 41)
         os.close(terminal)
 
+    def test_signal_to_the_process_group_reaches_the_job_once(self):
+        process = self.start([POOLSCOPE, "run", "--no-report", "--store", self.store, "--",
+                              sys.executable, "-c", COUNT_INTERRUPTS], start_new_session=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGINT)  # as timeout does: to the process, then to its group
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(60), 41)
+
     def test_interrupted_trainer_has_its_run_stored(self):
         process = self.start([POOLSCOPE, "run", "--no-report", "--store", self.store, "--",
                               *QUICK_TRAINER, "--steps", "100000"], stdout=subprocess.DEVNULL)
