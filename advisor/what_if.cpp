@@ -61,6 +61,8 @@ WhatIfResult AskWhatIf(const Store& store, const std::string& run_id, const Chan
     return {std::move(answer), {}};
   }
   answer.prediction = *prediction;
+  answer.producer = predictor.model().compute.name;
+  answer.updater = predictor.model().update.name;
   answer.change = Recommend(*what_if, *prediction, "what_if", changes);
   return {std::move(answer), {}};
 }
@@ -88,13 +90,13 @@ std::string WhatIfAsText(const WhatIfAnswer& answer) {
                  "[{:.2f} .. {:.2f}]\n",
                  answer.step_seconds * 1e3, p.step_seconds * 1e3, p.low * 1e3, p.high * 1e3,
                  p.speedup, p.speedup_low, p.speedup_high);
-  const auto pool = [&](const char* what, const SimulatedStates& before,
+  const auto pool = [&](const std::string& what, const SimulatedStates& before,
                         const SimulatedStates& after) {
-    fmt::format_to(out, "          {} busy {:.1f} % -> {:.1f} %\n", what, before.busy * 100,
+    fmt::format_to(out, "          {:<8} busy {:.1f} % -> {:.1f} %\n", what, before.busy * 100,
                    after.busy * 100);
   };
-  pool("producing pool", p.before.compute, p.after.compute);
-  pool("updating pool ", p.before.update, p.after.update);
+  pool(answer.producer, p.before.compute, p.after.compute);
+  pool(answer.updater, p.before.update, p.after.update);
   if (!change.apply.empty()) fmt::format_to(out, "apply     {}\n", change.apply);
   for (const std::string& value : change.assumed) fmt::format_to(out, "assumed   {}\n", value);
   return text;

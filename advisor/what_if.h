@@ -14,7 +14,8 @@ namespace poolscope {
 
 struct WhatIfAnswer {
   std::string run;
-  double step_seconds = 0;  // measured median
+  double step_seconds = 0;        // measured median
+  std::string producer, updater;  // names of the pools
   Replay replay;
   Changes changes;
   std::optional<Prediction> prediction;  // none where the replay refuses or it stands still
