@@ -110,11 +110,16 @@ class Screenshot(unittest.TestCase):
 
 
 @unittest.skipUnless(shutil.which("Xvfb") and shutil.which("xdotool"), "needs Xvfb and xdotool")
-class Window(unittest.TestCase):
+class WindowCase(unittest.TestCase):
+    """A viewer in a window of a server of its own, on the store that make_store() makes."""
+
+    def make_store(self):
+        return make_store(self.folder)
+
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="poolscope-view-")
         self.addCleanup(shutil.rmtree, self.folder)
-        store = make_store(self.folder)
+        store = self.make_store()
         out, into = os.pipe()
         self.server = subprocess.Popen(
             ["Xvfb", "-displayfd", str(into), "-screen", "0", "1280x800x24", "-nolisten", "tcp"],
@@ -160,6 +165,14 @@ class Window(unittest.TestCase):
     def span(state):
         return state["end_ns"] - state["begin_ns"]
 
+    def click_first_finding(self):
+        card = self.start["findings"][0]
+        self.xdotool("mousemove", "--sync", int(card["x"] + 60), int(card["y"] + 14))
+        self.xdotool("click", "1")
+        return self.wait(lambda s: s["finding"] == 0 and "highlight" in s and s["settled"])
+
+
+class Window(WindowCase):
     def test_short_key_taps_zoom_and_pan(self):
         self.xdotool("key", "--delay", "1", "w", "w", "w", "w", "w")
         expected = self.span(self.start) * 0.8 ** 5
@@ -190,11 +203,8 @@ class Window(unittest.TestCase):
                                100 / area["width"], places=2)
 
     def test_click_on_a_finding_goes_to_its_evidence(self):
-        card = self.start["findings"][0]
-        self.assertEqual(card["rule"], "exposed_traffic")
-        self.xdotool("mousemove", "--sync", int(card["x"] + 60), int(card["y"] + 14))
-        self.xdotool("click", "1")
-        state = self.wait(lambda s: s["finding"] == 0 and "highlight" in s and s["settled"])
+        self.assertEqual(self.start["findings"][0]["rule"], "exposed_traffic")
+        state = self.click_first_finding()
         self.assertEqual(state["highlight"]["subject"], "gradients")
         self.assertLess(state["begin_ns"], state["highlight"]["begin_ns"])
         self.assertGreater(state["end_ns"], state["highlight"]["end_ns"])
@@ -237,6 +247,51 @@ class Window(unittest.TestCase):
         before = ticks()
         time.sleep(2)
         self.assertLessEqual(ticks() - before, 10)  # of 200: at most 5 % of a core
+
+
+class DemoStore(WindowCase):
+    """The demo's first run, shortened."""
+
+    def make_store(self):
+        store = os.path.join(self.folder, "demo.db")
+        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", store, "--",
+                        str(BUILD / "bin" / "poolscope-trainer"), "--device", "emulated", "--math",
+                        "tiny", "--async", "--compute-workers", "4", "--forward-ms", "15",
+                        "--backward-ms", "25", "--update-ms", "20", "--gradient-bytes", "64M",
+                        "--weight-bytes", "64M", "--gradients-bandwidth", "2G",
+                        "--weights-bandwidth", "20G", "--micro-batches", "8", "--steps", "30"],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return store
+
+    def test_first_finding_leads_to_the_slow_link(self):
+        self.assertEqual(self.start["findings"][0]["rule"], "exposed_traffic")
+        state = self.click_first_finding()
+        self.assertEqual(state["highlight"]["subject"], "gradients")
+        self.assertLess(state["highlight"]["begin_ns"], state["highlight"]["end_ns"])
+
+
+class LargeStore(WindowCase):
+    """Ten million events, as the bench makes them."""
+
+    def make_store(self):
+        store = os.path.join(self.folder, "large.db")
+        subprocess.run([str(BUILD / "bench" / "make_store"), store, "--events", "10000000"],
+                       check=True, stdout=subprocess.DEVNULL)
+        return store
+
+    def peak_mb(self):
+        status = pathlib.Path(f"/proc/{self.viewer.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) / 1e3
+
+    def test_zooms_from_all_to_single_ranges_within_bounded_memory(self):
+        whole = self.span(self.start)
+        for _ in range(6):
+            self.xdotool("key", "--delay", "1", *["w"] * 10)
+        zoomed = self.wait(lambda s: self.span(s) < whole * 0.8 ** 59 and s["settled"])
+        self.assertTrue(any(lane["ranges"] for lane in zoomed["lanes"]), "no range in sight")
+        self.xdotool("key", "f")
+        self.wait(lambda s: self.span(s) == whole and s["settled"])
+        self.assertLess(self.peak_mb(), 500)
 
 
 if __name__ == "__main__":
