@@ -62,9 +62,13 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// The known word nearest to `text`.
+// The known word nearest to `text`: one that it begins, else by edits.
 template <typename Words>
 std::string_view Nearest(std::string_view text, const Words& words) {
+  const auto begun = std::find_if(words.begin(), words.end(), [&](std::string_view word) {
+    return text.size() >= 3 && word.starts_with(text);
+  });
+  if (begun != words.end()) return *begun;
   return *std::min_element(words.begin(), words.end(), [&](auto a, auto b) {
     return EditDistance(text, a) < EditDistance(text, b);
   });

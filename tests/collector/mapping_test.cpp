@@ -76,6 +76,9 @@ TEST(Mapping, Typo_NamesTheKeyTheLineAndTheNearestKey) {
   EXPECT_THAT(ErrorOf("[[wroker]]\npool = \"p\"\n"),
               AllOf(HasSubstr("pools.toml:1:"), HasSubstr("'worker'")));
   EXPECT_THAT(ErrorOf("[[range]]\nname = \"x\"\nmeans = \"wrok\"\n"), HasSubstr("'work'"));
+  EXPECT_THAT(ErrorOf("[[range]]\nname = \"x\"\nmeans = \"blocked\"\nlink = \"l\"\n"),
+              HasSubstr("'blocked_link'"))
+      << "a shortened word";
   EXPECT_THAT(ErrorOf("[[worker]]\nthread = \"a\"\npool = \"p\"\nrole = \"updat\"\n"),
               AllOf(HasSubstr("pools.toml:4:"), HasSubstr("'update'")));
 }
