@@ -109,7 +109,7 @@ def main():
     print(f"  predicted             {predicted * 1e3:8.1f} ms"
           f"   ({low * 1e3:.1f} to {high * 1e3:.1f})")
     print(f"  measured              {measured * 1e3:8.1f} ms"
-          f"   ({(predicted / measured - 1) * 100:+.1f} % error of the prediction)")
+          f"   (the prediction was {abs(predicted / measured - 1) * 100:.1f} % off)")
     print(f"  speed-up              {result['baseline_step_seconds'] / measured:8.2f} x")
     print(f"\n  look at it: build/bin/poolscope view {os.path.relpath(store, ROOT)}"
           "\n  numbers:    build/demo/result.json")
