@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "trace/session_reader.h"
 
@@ -23,13 +24,40 @@ std::string Hex(std::span<const std::byte> bytes) {
   return text;
 }
 
-// Text up to the first NUL; control characters become '?', so that names cannot drive a terminal.
+// Bytes of the well-formed UTF-8 sequence (Unicode 15, table 3-7) that `text` begins with; 0: none.
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [&](size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xc0) == 0x80; };
+  const unsigned first = byte(0);
+  const unsigned second = byte(1);
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4 || !follows(1)) return 0;
+  if (first < 0xe0) return 2;
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return 0;
+  if (first < 0xf0) return follows(2) ? 3 : 0;
+  if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return 0;
+  return follows(2) && follows(3) ? 4 : 0;
+}
+
+// Text up to the first NUL. Each control character, and each byte that is no UTF-8, becomes '?':
+// names must neither drive a terminal nor spoil what must be UTF-8 (JSON, metrics).
 std::string Text(std::span<const std::byte> bytes) {
+  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  rest = rest.substr(0, rest.find('\0'));
   std::string text;
-  for (const std::byte b : bytes) {
-    const auto c = std::to_integer<unsigned char>(b);
-    if (c == 0) break;
-    text += (c < 0x20 || c == 0x7f) ? '?' : static_cast<char>(c);
+  while (!rest.empty()) {
+    const size_t length = Utf8Length(rest);
+    const auto c = static_cast<unsigned char>(rest[0]);
+    const bool control = c < 0x20 || c == 0x7f ||
+                         (length == 2 && c == 0xc2 && static_cast<unsigned char>(rest[1]) < 0xa0);
+    if (length == 0 || control) {
+      text += '?';
+    } else {
+      text += rest.substr(0, length);
+    }
+    rest.remove_prefix(std::max<size_t>(length, 1));
   }
   return text;
 }
@@ -102,9 +130,11 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, SessionState& out) {
   }
   for (size_t cause = 0; cause < kLossCauses; ++cause) {
     const size_t at = offsetof(SessionHeader, losses) + cause * sizeof(LossCounter);
-    out.losses[cause] = {At<uint64_t>(bytes, at + offsetof(LossCounter, events)),
-                         At<uint64_t>(bytes, at + offsetof(LossCounter, first_ticks)),
-                         At<uint64_t>(bytes, at + offsetof(LossCounter, last_ticks))};
+    // A count that is no count must not turn negative where it is stored.
+    out.losses[cause] = {
+        std::min(At<uint64_t>(bytes, at + offsetof(LossCounter, events)), uint64_t{1} << 62),
+        At<uint64_t>(bytes, at + offsetof(LossCounter, first_ticks)),
+        At<uint64_t>(bytes, at + offsetof(LossCounter, last_ticks))};
   }
   return {};
 }
@@ -127,6 +157,7 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, SlotView& out) {
   out.read_position = At<uint64_t>(bytes, offsetof(ThreadSlot, read_position));
   out.open_sequence = At<uint64_t>(bytes, offsetof(ThreadSlot, open_sequence));
   out.open_depth = std::min(At<uint32_t>(bytes, offsetof(ThreadSlot, open_depth)), kMaxOpenRanges);
+  out.open_overflow = At<uint32_t>(bytes, offsetof(ThreadSlot, open_overflow));
   if (out.ring_offset == 0) return {};
   if (out.ring_offset % 8 != 0 || out.ring_offset < kRingsAt ||
       out.ring_offset > (uint64_t{1} << 48) || out.ring_bytes < 64 ||

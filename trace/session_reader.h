@@ -62,6 +62,7 @@ struct SlotView {
   uint64_t read_position = 0;
   uint64_t open_sequence = 0;
   uint32_t open_depth = 0;
+  uint32_t open_overflow = 0;  // open ranges beyond the stack
 };
 
 // What the definition log said so far.
@@ -144,6 +145,7 @@ class SessionReader {
   const SessionDefinitions& definitions() const { return definitions_; }
 
   bool WriterAlive() const;  // its lock is held
+  // Error: the file does not hold the header and the slots that it says are used.
   Result<SessionState> State() const;
   // Takes in what the definition log gained. Cheap when nothing did.
   Status ReadDefinitions();

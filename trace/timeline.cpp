@@ -14,6 +14,14 @@ double Slope(const ClockTriple& a, const ClockTriple& b) {
          static_cast<double>(b.ticks - a.ticks);
 }
 
+// `base` + `ns`, within +-2^62: the ticks and triples of a session are hostile input.
+int64_t Near(int64_t base, double ns) {
+  constexpr int64_t kMost = int64_t{1} << 62;
+  const auto added =
+      static_cast<int64_t>(std::clamp(ns, -static_cast<double>(kMost), static_cast<double>(kMost)));
+  return std::clamp(std::clamp(base, -kMost, kMost) + added, -kMost, kMost);
+}
+
 // The median slope of up to kSlopeSegments segments that follow triples[first].
 double MedianSlope(const std::vector<ClockTriple>& triples, size_t first) {
   std::array<double, kSlopeSegments> slopes;
@@ -58,11 +66,11 @@ int64_t Timeline::ToMonotonic(uint64_t ticks) const {
       [](const ClockTriple& triple, uint64_t value) { return triple.ticks < value; });
   if (after == triples_.begin()) {
     const double back = static_cast<double>(after->ticks - ticks) * front_slope_;
-    return after->monotonic_ns - static_cast<int64_t>(back);
+    return Near(after->monotonic_ns, -back);
   }
   const ClockTriple& base = *std::prev(after);
   const double slope = after == triples_.end() ? back_slope_ : Slope(base, *after);
-  return base.monotonic_ns + static_cast<int64_t>(static_cast<double>(ticks - base.ticks) * slope);
+  return Near(base.monotonic_ns, static_cast<double>(ticks - base.ticks) * slope);
 }
 
 void Timeline::Thin() {

@@ -197,6 +197,29 @@ TEST_F(Session, Malicious_DefinitionsOutOfOrder_StayBad) {
   EXPECT_FALSE(reader->ReadDefinitions().ok());
 }
 
+// Well-formed UTF-8 by table 3-7 of the Unicode standard.
+TEST_F(Session, Malicious_NamesThatAreNoUtf8_BecomeSo) {
+  FakeSession session({.folder = folder_.path(), .command = "job \xff"});
+  const std::pair<const char*, const char*> cases[] = {
+      {"plain \xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80",
+       "plain \xc3\xa9 \xe4\xb8\xad \xf0\x9f\x98\x80"},
+      {"\xff\xfe\x80", "???"},
+      {"cut \xc3", "cut ?"},
+      {"cut \xe4\xb8", "cut ??"},
+      {"overlong \xc0\xaf \xe0\x80\xaf", "overlong ?? ???"},
+      {"surrogate \xed\xa0\x80", "surrogate ???"},
+      {"beyond \xf4\x90\x80\x80", "beyond ????"},
+      {"\x1b[31m \n \x7f \xc2\x9b", "?[31m ? ? ?"},
+  };
+  for (const auto& [text, expected] : cases) session.Name(text);
+  auto reader = Open(session.path());
+  ASSERT_TRUE(reader->ReadDefinitions().ok());
+  EXPECT_EQ(reader->head().command, "job ?");
+  for (size_t i = 0; i < std::size(cases); ++i) {
+    EXPECT_EQ(reader->definitions().strings.at(i + 2), cases[i].second);
+  }
+}
+
 TEST(DecodeUntrusted, Malicious_RecordsThatDoNotFit_AreRefused) {
   SessionDefinitions known;
   known.strings = {"", "a", "b"};
