@@ -14,7 +14,8 @@ enum class EventKind : uint8_t { kRange = 1, kMark = 2, kCounter = 3 };
 
 enum EventFlags : uint8_t {
   kEventStartEnd = 1,     // a process-wide start/end range: may overlap others of its thread
-  kEventOpenAtDeath = 2,  // still open when its process died; the end is the last time known
+  kEventOpenAtDeath = 2,  // never ended: open when its thread exited or its process died, which
+                          // is the end that it has
   kEventFloat = 4,        // a counter whose value is a double, not an int64
 };
 

@@ -164,7 +164,8 @@ struct ThreadSlot {
   alignas(64) std::atomic<uint64_t> read_position;
   alignas(64) std::atomic<uint64_t> open_sequence;  // odd while the stack changes
   std::atomic<uint32_t> open_depth;
-  uint32_t open_overflow;  // ranges deeper than the stack, counted as losses at their end
+  uint32_t open_overflow;  // (thread) open ranges beyond the stack: each is counted as a loss at
+                           // its end, by the thread, or at the process's, by the collector
   OpenRange open[kMaxOpenRanges];
 };
 
@@ -192,8 +193,9 @@ enum class RecordKind : uint8_t {
   kProcessRange = 4,  // start/end range, written by the thread that ended it
 };
 enum RecordFlags : uint8_t {
-  kRecordFloat = 1,     // the value (counter's or plain payload's) is a double
-  kRecordHasValue = 2,  // first payload word is NVTX's plain payload value
+  kRecordFloat = 1,       // the value (counter's or plain payload's) is a double
+  kRecordHasValue = 2,    // first payload word is NVTX's plain payload value
+  kRecordOpenAtExit = 4,  // its thread exited and never ended it
 };
 struct RecordHeader {
   uint8_t kind;

@@ -288,11 +288,6 @@ ThreadWriter* SessionWriter::Attach() {
   writer->slot_ = slot;
   writer->clock_ = clock_;
   writer->tid_ = static_cast<uint32_t>(syscall(SYS_gettid));
-  writer->depth_ = 0;
-  if (writer->overflowed_ != 0) {
-    writer->overflowed_ = 0;
-    memset(writer->overflowed_by_domain_, 0, sizeof(writer->overflowed_by_domain_));
-  }
   writer->triple_due_ = 0;
   writer->limit_ = 0;  // to be asked for
   slot->open_sequence.store(writer->sequence_ + 1, std::memory_order_relaxed);
@@ -308,6 +303,7 @@ ThreadWriter* SessionWriter::Attach() {
 }
 
 void SessionWriter::Detach(ThreadWriter* writer) {
+  writer->EndOpenRanges();
   const Locked lock(&mutex_);
   exit_order_[writer - writers_] = ++exits_;
   writer->slot_->state.store(static_cast<uint32_t>(SlotState::kThreadExited),

@@ -1,5 +1,7 @@
 #include "trace/thread_writer.h"
 
+#include <string.h>
+
 #include "trace/session_writer.h"
 
 namespace poolscope {
@@ -12,16 +14,16 @@ int ThreadWriter::LevelOf(uint32_t domain) const {
 }
 
 int ThreadWriter::PushBeyondStack(uint32_t domain) {
-  ++overflowed_;
+  slot_->open_overflow = ++overflowed_;
   ++overflowed_by_domain_[domain];
   return LevelOf(domain) + static_cast<int>(overflowed_by_domain_[domain]) - 1;
 }
 
 int ThreadWriter::PopOther(uint32_t domain, uint64_t end, const EventPayload& extra) {
   if (overflowed_by_domain_[domain] != 0) {
-    --overflowed_;
-    --overflowed_by_domain_[domain];
     session_->Lose(LossCause::kOpenTableFull, 1, end, end);
+    slot_->open_overflow = --overflowed_;
+    --overflowed_by_domain_[domain];
     return LevelOf(domain) + static_cast<int>(overflowed_by_domain_[domain]);
   }
   uint32_t index = depth_;
@@ -36,6 +38,21 @@ int ThreadWriter::PopOther(uint32_t domain, uint64_t end, const EventPayload& ex
   RemoveAt(index);
   MayTakeTriple(end);
   return level;
+}
+
+void ThreadWriter::EndOpenRanges() {
+  const uint64_t end = now();
+  if (overflowed_ != 0) {
+    session_->Lose(LossCause::kOpenTableFull, overflowed_, end, end);
+    slot_->open_overflow = overflowed_ = 0;
+    memset(overflowed_by_domain_, 0, sizeof(overflowed_by_domain_));
+  }
+  while (depth_ != 0) {
+    frames_[depth_ - 1].flags |= kRecordOpenAtExit;
+    Close(depth_ - 1, end, {});
+    --depth_;
+    slot_->open_depth.store(depth_, std::memory_order_release);
+  }
 }
 
 void ThreadWriter::RemoveAt(uint32_t index) {

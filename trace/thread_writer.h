@@ -43,6 +43,9 @@ class ThreadWriter {
   void EndProcessRange(const ProcessRange& range, uint64_t id, uint64_t end_ticks,
                        const EventPayload& extra);
 
+  // The thread exits: ends what it left open, marked kRecordOpenAtExit.
+  void EndOpenRanges();
+
   // Counts an event of this thread as missing, now.
   void Lose(LossCause cause);
 

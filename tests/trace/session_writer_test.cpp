@@ -163,6 +163,21 @@ TEST_F(Writer, ReusedSlot_BelongsToItsNewThreadAlone) {
   EXPECT_TRUE(view.events.empty());
 }
 
+TEST_F(Writer, ThreadThatExits_EndsWhatItLeftOpen) {
+  SetRingMode(path_, RingMode::kDropNewest);
+  const uint32_t name = session_.Intern("left open");
+  std::thread([&] {
+    ThreadWriter* writer = session_.Attach();
+    for (uint32_t i = 0; i < kMaxOpenRanges + 3; ++i) writer->Push(0, name, 0, {});
+    session_.Detach(writer);
+  }).join();
+  auto view = support::ViewSession(path_);
+  EXPECT_EQ(view.Count("left open"), size_t{kMaxOpenRanges});
+  for (const auto& event : view.events) EXPECT_EQ(event.flags, kRecordOpenAtExit);
+  EXPECT_TRUE(view.open.empty());
+  EXPECT_EQ(view.losses.at("open_table_full"), 3u);
+}
+
 TEST_F(Writer, ThreadsBeyondTheSlots_GetNone) {
   SetRingMode(path_, RingMode::kDropNewest);
   for (uint32_t i = 0; i < kMaxThreads; ++i) ASSERT_NE(session_.Attach(), nullptr) << i;
