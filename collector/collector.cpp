@@ -110,6 +110,16 @@ Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
   return run.get();
 }
 
+// SQLite goes on writing a file that was removed or renamed, and would report success.
+Status Collector::CheckStore() {
+  if (lock_->Holds(options_.store)) return {};
+  (void)store_->Checkpoint();  // a renamed one is whole without the -wal file that stays here
+  return Error{
+      fmt::format("the store {} was removed, renamed or replaced while it was written: what was "
+                  "stored is gone with it, what comes goes to a new one",
+                  options_.store.string())};
+}
+
 Status Collector::Discover() {
   expecting_ = false;
   for (const RunFolder& folder : folders_) {
@@ -156,6 +166,7 @@ double Collector::Fill() const {
 }
 
 Result<Collector::Drained> Collector::Drain() {
+  if (auto checked = CheckStore(); !checked.ok()) return checked.error();
   if (auto found = Discover(); !found.ok()) return found.error();
   Drained drained;
   drained.expecting = expecting_;

@@ -90,6 +90,7 @@ class Collector {
       : options_(options), metrics_(metrics) {}
   void TakeMetrics(const Drained& drained, int64_t began_ns);
   void ForgetOldRuns();
+  Status CheckStore();
   Status Discover();
   Result<Run*> RunOf(const SessionHead& head);
   void Refuse(const std::filesystem::path& path, const std::string& message);

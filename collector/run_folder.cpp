@@ -12,12 +12,37 @@
 #include <cstring>
 #include <utility>
 
+#include "trace/run_directory.h"
 #include "trace/session_format.h"
 
 namespace poolscope {
 
 std::filesystem::path DefaultRunFolder(uint32_t user) {
   return fmt::format("/dev/shm/poolscope-{}", user);
+}
+
+std::string PrivateRunFolderPrefix(uint32_t user) {
+  return fmt::format("/dev/shm/poolscope-{}-run-", user);
+}
+
+void SweepPrivateRunFolders() {
+  // A younger folder may be one that its collector has not locked yet.
+  constexpr time_t kAgeSeconds = 600;
+  const std::filesystem::path prefix = PrivateRunFolderPrefix(geteuid());
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(prefix.parent_path(), error), end;
+       !error && it != end; it.increment(error)) {
+    if (!it->path().filename().string().starts_with(prefix.filename().string())) continue;
+    const int folder = open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0) continue;
+    struct stat info;
+    if (fstat(folder, &info) == 0 && info.st_uid == geteuid() &&
+        time(nullptr) - info.st_mtime > kAgeSeconds && flock(folder, LOCK_EX | LOCK_NB) == 0) {
+      SweepRunDirectory(folder);
+      rmdir(it->path().c_str());  // fails where a session is left
+    }
+    close(folder);
+  }
 }
 
 Result<RunFolder> RunFolder::Open(const std::filesystem::path& path,
@@ -75,10 +100,10 @@ void RunFolder::ClearNotice() const {
   }
 }
 
-std::vector<std::filesystem::path> RunFolder::Sessions() const {
+std::vector<std::filesystem::path> RunFolder::SessionsIn(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     if (it->path().extension() == kSessionSuffix) found.push_back(it->path());
   }
@@ -100,6 +125,13 @@ Result<StoreLock> StoreLock::Take(const std::filesystem::path& store) {
                     store.string())};
   }
   return lock;
+}
+
+bool StoreLock::Holds(const std::filesystem::path& store) const {
+  struct stat locked;
+  struct stat named;
+  return fstat(fd_, &locked) == 0 && stat(store.c_str(), &named) == 0 &&
+         locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
 StoreLock::~StoreLock() {

@@ -12,6 +12,14 @@ namespace poolscope {
 // Where a user's processes put their session files when POOLSCOPE_RUN_DIR is not set.
 std::filesystem::path DefaultRunFolder(uint32_t user);
 
+// What `poolscope run` makes for itself where --run-dir is not given: <this><random>.
+std::string PrivateRunFolderPrefix(uint32_t user);
+
+// Removes private run folders of this user that a killed `poolscope run` left behind: nobody
+// collects from them, no process of theirs lives, and nothing is in them that a collector did not
+// store, or it is older than a day (as SweepRunDirectory of trace/run_directory.h).
+void SweepPrivateRunFolders();
+
 // Watches one folder of session files. Not thread-safe.
 class RunFolder {
  public:
@@ -28,7 +36,8 @@ class RunFolder {
   int notify_fd() const { return notify_; }  // readable when a file came; -1: not watched
   void ClearNotice() const;
   // Names that end as session files do, in order.
-  std::vector<std::filesystem::path> Sessions() const;
+  std::vector<std::filesystem::path> Sessions() const { return SessionsIn(path_); }
+  static std::vector<std::filesystem::path> SessionsIn(const std::filesystem::path& folder);
 
  private:
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
@@ -47,6 +56,9 @@ class StoreLock {
   StoreLock(StoreLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
   StoreLock& operator=(StoreLock&&) = delete;
   ~StoreLock();
+
+  // Whether `store` still names the file that is locked: it may be removed or renamed meanwhile.
+  bool Holds(const std::filesystem::path& store) const;
 
  private:
   explicit StoreLock(int fd) : fd_(fd) {}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace poolscope {
 namespace {
@@ -78,24 +79,32 @@ double SessionDrain::Fill() const {
   const auto state = reader_.State();
   if (!state.ok()) return 0;
   double fill = 0;
+  uint32_t exited = 0;  // threads whose slots wait for this collector
   for (uint32_t i = 0; i < state->slots_used; ++i) {
     const auto view = reader_.Slot(i);
     if (!view.ok() || view->ring_bytes == 0) continue;
     const uint64_t from = std::max({view->first_position, view->read_position, slots_[i].raised});
     if (view->write_position <= from) continue;
+    if (view->state == SlotState::kThreadExited) ++exited;
     fill = std::max(fill, static_cast<double>(view->write_position - from) /
                               static_cast<double>(view->ring_bytes));
   }
-  return fill;
+  return std::max(fill, static_cast<double>(exited) / kMaxThreads);
 }
 
 Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
   Round round;
   if (finished()) return round;
   const bool alive = reader_.WriterAlive();  // before the reads: what is dead writes no more
-  const auto state = reader_.State();
+  auto state = reader_.State();
   unreadable_ = !state.ok();
-  if (!state.ok()) return state.error();
+  if (!state.ok()) {
+    if (auto lost = LoseTheRest(store); !lost.ok()) {
+      unreadable_ = false;
+      return lost.error();
+    }
+    return state.error();
+  }
   for (const ClockTriple& triple : state->triples) {
     if (triple.ticks <= newest_triple_) continue;
     timeline_.Add(triple);
@@ -115,14 +124,16 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
   }
   for (uint32_t i = 0; i < state->slots_used; ++i) {
     const auto view = reader_.Slot(i);
+    const bool was_bad = std::exchange(slots_[i].bad, !view.ok());
     if (!view.ok()) {
-      CountUndecodable();
+      if (!was_bad) CountUndecodable();
       continue;
     }
     if (auto drained = DrainSlot(store, i, *view, round); !drained.ok()) {
       return drained.error();
     }
   }
+  if (!alive) TakeOverflows(*state);
   if (auto taken = TakeLosses(store, *state, round); !taken.ok()) return taken.error();
   if (!alive) {
     if (auto done = Finish(store, *state, round); !done.ok()) return done.error();
@@ -225,6 +236,9 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     case RecordKind::kProcessRange:
       event.flags |= kEventStartEnd;
       break;
+    case RecordKind::kRange:
+      if ((record.flags & kRecordOpenAtExit) != 0) event.flags |= kEventOpenAtDeath;
+      break;
     default:
       break;
   }
@@ -237,10 +251,13 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
 
   if (record.kind == RecordKind::kCounter) {
     if (const int link = DepthOf(record.name); link >= 0) {
-      round.samples.push_back({link, Recent(event.start_ns),
-                               (record.flags & kRecordFloat) != 0
-                                   ? std::bit_cast<double>(record.value)
-                                   : static_cast<double>(static_cast<int64_t>(record.value))});
+      const double depth = (record.flags & kRecordFloat) != 0
+                               ? std::bit_cast<double>(record.value)
+                               : static_cast<double>(static_cast<int64_t>(record.value));
+      // What is no number of messages is no depth.
+      if (depth >= 0 && std::isfinite(depth)) {
+        round.samples.push_back({link, Recent(event.start_ns), depth});
+      }
     }
     return {};
   }
@@ -294,6 +311,31 @@ Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
   return known;
 }
 
+// What a session that cannot be read any more had to say.
+Status SessionDrain::LoseTheRest(Store& store) {
+  const int64_t now_ns = MonotonicNs() + offset_ns_;
+  return store.Put(EventLossRow{head().run_id,
+                                head().session_id,
+                                LossCauseName(LossCause::kUnknownCount),
+                                "collector",
+                                {},
+                                last_ns_ == 0 ? now_ns : last_ns_,
+                                now_ns});
+}
+
+// The process is dead: ranges beyond its threads' stacks, which would have been counted at their
+// ends, are lost now.
+void SessionDrain::TakeOverflows(SessionState& state) const {
+  LossState& loss = state.losses[static_cast<size_t>(LossCause::kOpenTableFull)];
+  for (uint32_t i = 0; i < state.slots_used; ++i) {
+    const auto view = reader_.Slot(i);
+    if (!view.ok() || view->state != SlotState::kLive || view->open_overflow == 0) continue;
+    if (loss.events == 0) loss.first_ticks = view->start_ticks;
+    loss.last_ticks = newest_triple_;
+    loss.events += view->open_overflow;
+  }
+}
+
 Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& round) {
   for (size_t cause = 0; cause < kLossCauses; ++cause) {
     if (cause == static_cast<size_t>(LossCause::kUndecodable)) continue;
@@ -308,8 +350,8 @@ Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& 
                      LossCauseName(static_cast<LossCause>(cause)),
                      "session",
                      {},
-                     Ns(loss.first_ticks),
-                     Ns(loss.last_ticks)};
+                     NsOrNow(loss.first_ticks),
+                     NsOrNow(loss.last_ticks)};
     if (counted) row.events = static_cast<int64_t>(loss.events);
     if (auto put = store.Put(row); !put.ok()) return put;
     if (LosesEvents(cause)) {

@@ -55,7 +55,8 @@ class SessionDrain {
   bool finished() const { return !process_.end_reason.empty(); }
   const std::string& end_reason() const { return process_.end_reason; }
 
-  // The last Drain() failed because of the session, not of the store, and left nothing behind.
+  // The last Drain() failed because of the session, not of the store, and left nothing but an event
+  // loss of unknown count.
   bool unreadable() const { return unreadable_; }
 
   double Fill() const;  // of the fullest ring now
@@ -83,6 +84,7 @@ class SessionDrain {
     uint64_t last_range = 0;  // id of the newest start/end record; 0: none
     bool known = false;
     bool changed = false;
+    bool bad = false;  // its bytes were no slot when last looked at
   };
   struct Meaning {  // of a (domain, name, category), by the mapping
     bool looked_up = false;
@@ -110,6 +112,8 @@ class SessionDrain {
                 std::span<const uint64_t> payload, Activity& out);
   int DepthOf(uint32_t counter);  // the link whose depth a counter (string id) samples, or -1
   Status TakeOpenRanges(const SessionState& state, Round& round);
+  Status LoseTheRest(Store& store);
+  void TakeOverflows(SessionState& state) const;
   Status TakeLosses(Store& store, const SessionState& state, Round& round);
   Status Finish(Store& store, const SessionState& state, Round& round);
   Status FlushThread(Store& store, Thread& thread);

@@ -243,6 +243,11 @@ Status Store::Begin() {
   return {};
 }
 
+Status Store::Checkpoint() {
+  if (Status status = impl_->MayWrite("Checkpoint"); !status.ok()) return status;
+  return impl_->db.Execute("PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
 Status Store::Commit() {
   Impl& impl = *impl_;
   if (!impl.in_transaction) {

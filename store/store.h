@@ -35,6 +35,9 @@ class Store {
   Status Begin();
   Status Commit();
   void Rollback();
+  // Moves what is committed from the -wal file into the store's own, so that it can go anywhere by
+  // itself. Closing the last connection does that too, but not once the file was renamed.
+  Status Checkpoint();
 
   // Id of a text, made if new. Cached; ids start at 1.
   Result<uint32_t> Intern(std::string_view text);

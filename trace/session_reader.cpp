@@ -100,6 +100,11 @@ Result<SessionState> SessionReader::State() const {
   if (auto read = ReadAt(0, bytes.data(), bytes.size()); !read.ok()) return read.error();
   SessionState state;
   if (auto ok = DecodeUntrusted(bytes, state); !ok.ok()) return ok.error();
+  struct stat info;
+  if (fstat(fd_, &info) != 0) return Error{path_.string() + ": " + strerror(errno)};
+  if (static_cast<uint64_t>(info.st_size) < SlotAt(state.slots_used)) {
+    return Error{path_.string() + ": shorter than it says"};
+  }
   return state;
 }
 

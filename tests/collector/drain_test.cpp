@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <random>
 
@@ -219,6 +220,23 @@ TEST_F(Drain, KilledWriter_RangesOpenAtDeathAreEventsOnce) {
   EXPECT_EQ(store->Processes(run->run_id)->front().end_reason, "killed");
 }
 
+TEST_F(Drain, KilledBeyondItsStack_TheRangesThatNoTableHeldAreCounted) {
+  FakeSession session(Session());
+  auto collector = Open();
+  session.Lose(LossCause::kOpenTableFull, 2, 10);  // two that had ended before
+  for (uint32_t i = 0; i < kMaxOpenRanges; ++i) session.Push(7, 11 + i, session.Name("deep"));
+  session.slot(0).open_overflow = 36;
+  DrainOnce(*collector);
+  session.KillWriter();
+  DrainOnce(*collector);
+  EXPECT_EQ(Stored().size(), size_t{kMaxOpenRanges});
+  auto store = OpenStore();
+  const auto losses = store->EventLosses(store->FindRun("")->run_id);
+  ASSERT_EQ(losses->size(), 1u);
+  EXPECT_EQ((*losses)[0].cause, "open_table_full");
+  EXPECT_EQ((*losses)[0].events, 38);
+}
+
 TEST_F(Drain, RangeKilledBetweenItsEndRecordAndItsPop_IsCountedOnce) {
   FakeSession session(Session());
   {
@@ -340,6 +358,70 @@ TEST_F(Drain, SlotOfAnExitedThread_IsReusedWithoutMixingThreads) {
   EXPECT_EQ(store->Threads(store->FindRun("")->run_id)->size(), 20u);
 }
 
+TEST_F(Drain, ManyExitedThreads_FillTheSessionAsFullRingsDo) {
+  FakeSession session(Session());
+  auto collector = Open();
+  DrainOnce(*collector);
+  for (uint32_t tid = 100; tid < 164; ++tid) {
+    session.Mark(tid, tid, session.Name("m"));
+    session.ThreadExit(tid);
+  }
+  EXPECT_GE(collector->Fill(), 64.0 / kMaxThreads);
+  DrainOnce(*collector);
+  EXPECT_EQ(collector->Fill(), 0);
+}
+
+TEST_F(Drain, StoreRemovedOrRenamed_IsAnErrorAndANewStoreBegins) {
+  FakeSession session(Session());
+  auto collector = Open();
+  session.Mark(7, 10, session.Name("first"));
+  DrainOnce(*collector);
+  const auto moved = files_.path() / "moved.db";
+  std::filesystem::rename(options_.store, moved);
+  session.Mark(7, 11, session.Name("second"));
+  const auto drained = collector->Drain();
+  ASSERT_FALSE(drained.ok());
+  EXPECT_THAT(drained.error().message, HasSubstr("renamed"));
+  collector.reset();
+  collector = Open();
+  DrainOnce(*collector);
+  ASSERT_EQ(Stored().size(), 1u);
+  EXPECT_EQ(Stored()[0].name, "second");
+  ASSERT_EQ(ReadAll(moved).size(), 1u) << "the renamed store is whole by itself";
+  EXPECT_EQ(ReadAll(moved)[0].name, "first");
+
+  std::filesystem::remove(options_.store);
+  EXPECT_FALSE(collector->Drain().ok());
+}
+
+TEST_F(Drain, DepthThatIsNoNumber_IsAnEventButNoDepth) {
+  FakeSession session(Session());
+  session.Triple(kSecond, 1'000'000 * kSecond);
+  const uint32_t domain = session.Domain("poolscope");
+  const uint32_t depth = session.CounterName("gradients.depth", domain, true);
+  session.Resource(domain, 7, "worker compute 0 compute");
+  session.Resource(domain, 0, "link gradients compute update 4 1");
+  const int64_t now = MonotonicNs() - 3 * kSecond;
+  session.Range(7, now, now + kSecond, session.Name("forward"), 1, domain);
+  session.Sample(7, now, depth, 2);
+  for (const double odd : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1.0}) {
+    session.Sample(7, now + kSecond / 2, depth, odd);
+  }
+  session.Exit();
+  auto collector = Open();
+  DrainOnce(*collector);
+  EXPECT_EQ(Stored().size(), 6u);
+  auto store = OpenStore();
+  const auto windows = store->LinkWindows(store->FindRun("")->run_id, {});
+  ASSERT_FALSE(windows->empty());
+  double highest = 0;
+  for (const LinkWindowRow& row : *windows) {
+    EXPECT_TRUE(std::isfinite(row.depth_mean)) << row.depth_mean;
+    highest = std::max(highest, row.depth_mean);
+  }
+  EXPECT_EQ(highest, 2);
+}
+
 TEST_F(Drain, Malicious_RingBytes_AreCountedAndTheNextOnesRead) {
   FakeSession session(Session());
   auto collector = Open();
@@ -378,17 +460,35 @@ TEST_F(Drain, Malicious_RandomBytesAsASession_AreRefusedInOneLine) {
 
 TEST_F(Drain, Malicious_TruncatedUnderTheCollector_StopsOnlyThatSession) {
   FakeSession good(Session(1));
-  auto bad = std::make_unique<FakeSession>(Session(2));
+  FakeSession bad(Session(2));
   auto collector = Open();
   good.Mark(7, 10, good.Name("m"));
-  bad->Mark(7, 10, bad->Name("m"));
+  bad.Mark(7, 10, bad.Name("m"));
   DrainOnce(*collector);
-  bad->Truncate(100);
+  bad.Truncate(100);
   good.Mark(7, 11, good.Name("m"));
   DrainOnce(*collector);
   EXPECT_EQ(collector->TakeWarnings().size(), 1u);
   EXPECT_EQ(Stored().size(), 3u);
   DrainOnce(*collector);
+  auto store = OpenStore();
+  const auto losses = store->EventLosses(store->FindRun("")->run_id);
+  ASSERT_EQ(losses->size(), 1u);
+  EXPECT_EQ((*losses)[0].cause, "unknown_count");
+  EXPECT_FALSE((*losses)[0].events.has_value());
+}
+
+TEST_F(Drain, Malicious_SlotThatIsNone_IsCountedOnce) {
+  FakeSession session(Session());
+  auto collector = Open();
+  session.Mark(7, 10, session.Name("m"));
+  session.slot(0).ring_bytes = 12345;
+  for (int round = 0; round < 5; ++round) DrainOnce(*collector);
+  auto store = OpenStore();
+  const auto losses = store->EventLosses(store->FindRun("")->run_id);
+  ASSERT_EQ(losses->size(), 1u);
+  EXPECT_EQ((*losses)[0].cause, "undecodable");
+  EXPECT_EQ((*losses)[0].events, 1);
 }
 
 TEST_F(Drain, Malicious_FlippedBytesAnywhere_NeverStopTheCollector) {
