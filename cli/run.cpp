@@ -25,6 +25,8 @@
 #include "cli/group_signals.h"
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
+#include "collector/run_folder.h"
+#include "trace/session_reader.h"
 
 namespace poolscope {
 namespace {
@@ -218,6 +220,37 @@ int Supervise(pid_t job, CollectorChild& collector, const sigset_t& signals, Gro
   }
 }
 
+// A store named by the time, made here so that no other `poolscope run` takes the same name.
+Result<std::filesystem::path> NewStore() {
+  char name[64];
+  const time_t now = time(nullptr);
+  strftime(name, sizeof(name), "poolscope-%Y%m%d-%H%M%S", localtime(&now));
+  for (int attempt = 1; attempt < 1000; ++attempt) {
+    const std::string path =
+        attempt == 1 ? fmt::format("{}.db", name) : fmt::format("{}-{}.db", name, attempt);
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file >= 0) {
+      close(file);
+      return std::filesystem::path(path);
+    }
+    if (errno != EEXIST) {
+      return Error{fmt::format("cannot make the store {} here: {}; name one with --store", path,
+                               std::strerror(errno))};
+    }
+  }
+  return Error{fmt::format("every name from {}.db on is taken; name a store with --store", name)};
+}
+
+// Processes that still record into the folder.
+size_t LivingWriters(const std::filesystem::path& folder, const std::vector<uint32_t>& owners) {
+  size_t living = 0;
+  for (const auto& path : RunFolder::SessionsIn(folder)) {
+    const auto session = SessionReader::Open(path, owners);
+    if (session.ok() && session->WriterAlive()) ++living;
+  }
+  return living;
+}
+
 // To stderr, which the job's own output does not pass through.
 void Conclude(const std::filesystem::path& path, const std::string& run_id, bool print_report) {
   const auto store = Store::Open(path, Store::Mode::kRead);
@@ -225,7 +258,8 @@ void Conclude(const std::filesystem::path& path, const std::string& run_id, bool
   if (const auto run = store->FindRun(run_id); !run.ok()) {
     return Say(
         "nothing was recorded: the job made no NVTX call (docs/mapping.md says what can be "
-        "seen of a job, and how to mark one)");
+        "seen of a job, and how to mark one), or the agent could not work in it "
+        "(POOLSCOPE_AGENT_LOG=1 makes it say why)");
   }
   if (print_report) {
     const auto report = BuildReport(*store, run_id);
@@ -262,23 +296,33 @@ int Run(const Arguments& arguments) {
   options.version = POOLSCOPE_VERSION;
   options.owners = {static_cast<uint32_t>(geteuid())};
   options.store = arguments.store;
-  if (options.store.empty()) {
-    char name[64];
-    const time_t now = time(nullptr);
-    strftime(name, sizeof(name), "poolscope-%Y%m%d-%H%M%S.db", localtime(&now));
-    options.store = name;
-  }
   for (const std::string& word : arguments.job) {
     options.command += (options.command.empty() ? "" : " ") + word;
   }
-  const bool new_store = !std::filesystem::exists(options.store);
+  bool new_store = true;
+  if (options.store.empty()) {
+    const auto made = NewStore();
+    if (!made.ok()) {
+      Say("{}", made.error().message);
+      return 1;
+    }
+    options.store = *made;
+  } else {
+    new_store = !std::filesystem::exists(options.store);
+  }
+  const auto remove_new_store = [&] {
+    std::error_code error;
+    if (new_store) std::filesystem::remove(options.store, error);
+  };
+  SweepPrivateRunFolders();
   std::string folder = arguments.run_dir;
   const bool own_folder = folder.empty();
   if (own_folder) {
-    folder = fmt::format("/dev/shm/poolscope-{}-run-XXXXXX", geteuid());
+    folder = PrivateRunFolderPrefix(geteuid()) + "XXXXXX";
     if (mkdtemp(folder.data()) == nullptr) {
       Say("cannot make a run folder under /dev/shm: {}; give one in tmpfs with --run-dir",
           std::strerror(errno));
+      if (arguments.store.empty()) remove_new_store();
       return 1;
     }
   }
@@ -301,6 +345,7 @@ int Run(const Arguments& arguments) {
   if (auto started = collector.Start(); !started.ok()) {
     Say("{}", started.error().message);
     remove_folder();
+    if (arguments.store.empty()) remove_new_store();
     return 1;
   }
   GroupSignals group;
@@ -315,7 +360,7 @@ int Run(const Arguments& arguments) {
     Say("cannot run {}: {}", arguments.job[0], std::strerror(error));
     collector.Finish();
     remove_folder();
-    if (new_store) std::filesystem::remove(options.store);
+    remove_new_store();
     return error == ENOENT ? 127 : 126;
   }
   const int status = Supervise(job, collector, signals, group);
@@ -323,8 +368,14 @@ int Run(const Arguments& arguments) {
   if (!stored) {  // once more, from what the store holds
     stored = collector.Start().ok() && collector.Finish();
   }
-  if (stored) {
+  const size_t living = own_folder ? LivingWriters(folder, options.owners) : 0;
+  if (stored && living == 0) {
     remove_folder();
+  } else if (stored) {
+    Say("{} of the job's processes went on when it ended; poolscope collect --run-dir {} --store "
+        "{} "
+        "takes what they record from now on",
+        living, folder, options.store.string());
   } else {
     Say("not all events could be stored; what is left is in {}: poolscope collect --run-dir {} "
         "--store {} takes it up",
