@@ -373,8 +373,7 @@ int Run(const Arguments& arguments) {
     remove_folder();
   } else if (stored) {
     Say("{} of the job's processes went on when it ended; poolscope collect --run-dir {} --store "
-        "{} "
-        "takes what they record from now on",
+        "{} takes what they record from now on",
         living, folder, options.store.string());
   } else {
     Say("not all events could be stored; what is left is in {}: poolscope collect --run-dir {} "
