@@ -268,7 +268,7 @@ void App::Frame(const std::deque<InputEvent>& events, Gui& gui, int width, int h
     clicked_ = false;
     if (context_.hovered_title >= 0) {
       const auto title = static_cast<size_t>(context_.hovered_title);
-      view_.folded[title] = !view_.folded[title];
+      view_.ToggleFold(context_.answer->catalog->lanes[title], view_.folded[title]);
     } else {
       view_.selected = context_.hovered;
       if (view_.selected) view_.panel = Panel::kDetails;

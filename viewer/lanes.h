@@ -54,14 +54,22 @@ std::vector<Lane> MakeLanes(const LaneSource& source);
 
 struct LaneStyle {
   float title = 26, states = 20, row = 17, gap = 3, curve = 40, group_gap = 10;
+  // A folded pool's states get thinner with many workers, to fill about `folded`.
+  float folded = 160, least_states = 2;
 };
 struct LaneBox {
   float top = 0;     // from the top of the first lane
   float height = 0;  // 0: hidden
 };
-// `folded[i]` of a title hides the lanes of its group. Same size as lanes.
+// `folded[i]` of a title hides the lanes of its group, but for a pool's states. Same size as lanes.
 std::vector<LaneBox> StackLanes(const std::vector<Lane>& lanes, const std::vector<bool>& folded,
                                 const LaneStyle& style);
+// The titles that start folded, so that pools of many workers do not push the links out of sight:
+// pools of more than kMaxOpenWorkers, and the largest while twice that are open in all.
+inline constexpr size_t kMaxOpenWorkers = 8;
+std::vector<bool> StartFolded(const std::vector<Lane>& lanes);
+// Workers of the group that the title `title` begins.
+size_t WorkersBelow(const std::vector<Lane>& lanes, size_t title);
 float StackHeight(const std::vector<LaneBox>& boxes);
 // The lane at `y`, or -1.
 int LaneAt(const std::vector<LaneBox>& boxes, float y);

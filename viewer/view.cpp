@@ -82,6 +82,31 @@ void View::Grow(int64_t begin_ns, int64_t end_ns) {
   }
 }
 
+void View::FoldLanes(const std::vector<Lane>& lanes) {
+  const std::vector<bool> start = StartFolded(lanes);
+  const auto key = [&](size_t i) { return std::pair(lanes[i].kind, lanes[i].subject); };
+  const auto apply = [&] {
+    folded = start;
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      if (!IsTitle(lanes[i].kind)) continue;
+      const auto choice = fold_choice_.find(key(i));
+      if (choice != fold_choice_.end()) folded[i] = choice->second;
+    }
+  };
+  apply();
+  if (!std::exchange(fold_order_, false)) return;
+  const bool any = std::find(folded.begin(), folded.end(), true) != folded.end();
+  fold_choice_.clear();
+  for (size_t i = 0; i < lanes.size() && any; ++i) {
+    if (IsTitle(lanes[i].kind)) fold_choice_[key(i)] = false;
+  }
+  apply();
+}
+
+void View::ToggleFold(const Lane& title, bool folded_now) {
+  fold_choice_[{title.kind, title.subject}] = !folded_now;
+}
+
 void View::FollowEnd() {
   const double run = static_cast<double>(run_end_ns - run_begin_ns);
   if (fit && run <= kFollowSpanNs) {
@@ -140,6 +165,9 @@ bool View::Press(int key, bool shift) {
     case 'L':
       follow = !follow;
       if (follow) FollowEnd();
+      return true;
+    case 'E':
+      fold_order_ = true;
       return true;
     case '/':
       search_open = true;

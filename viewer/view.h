@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "viewer/axis.h"
@@ -25,9 +27,9 @@ struct View {
   float scroll = 0;        // pixels of lanes above the sight
   float lanes_height = 0;  // of all lanes
   float sight_height = 1;
-  bool fit = true;      // shows the whole run, also when it grows
-  bool follow = false;  // keeps the newest time in sight
-  std::vector<bool> folded;
+  bool fit = true;           // shows the whole run, also when it grows
+  bool follow = false;       // keeps the newest time in sight
+  std::vector<bool> folded;  // by lane: titles whose group is hidden, as `FoldLanes` left it
 
   Panel panel = Panel::kOverview;
   bool help = false;
@@ -61,12 +63,18 @@ struct View {
   void Clear();  // selection, highlight, search, help
   // One key pressed (or repeated). False where it means nothing here.
   bool Press(int key, bool shift);
+  // Sets `folded`: as the user chose, else as StartFolded() has it.
+  void FoldLanes(const std::vector<Lane>& lanes);
+  void ToggleFold(const Lane& title, bool folded_now);
   // What the run has grown to.
   void Grow(int64_t begin_ns, int64_t end_ns);
   void FollowEnd();
 
  private:
   void SearchNext(bool forward);
+
+  std::map<std::pair<LaneKind, std::string>, bool> fold_choice_;  // by kind and subject of a title
+  bool fold_order_ = false;  // E was pressed: open all pools, or fold as at the start
 };
 
 }  // namespace poolscope

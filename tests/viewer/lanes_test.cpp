@@ -75,6 +75,51 @@ TEST(Lanes, FoldedPoolKeepsItsStates) {
   }
 }
 
+LaneSource PoolsOf(int64_t compute, int64_t update) {
+  LaneSource source = TwoPools();
+  source.threads.clear();
+  source.tracks.clear();
+  for (const auto& [pool, workers] : {std::pair("compute", compute), {"update", update}}) {
+    for (int64_t worker = 0; worker < workers; ++worker) {
+      const int64_t id = static_cast<int64_t>(source.threads.size()) + 1;
+      source.threads.push_back({id, "s", id, "", pool, worker});
+      source.tracks.push_back({{id, "r", id, 1, 0}, "", 1});
+    }
+  }
+  return source;
+}
+
+// Titles that start folded, by label.
+std::string Folded(const std::vector<Lane>& lanes) {
+  const std::vector<bool> folded = StartFolded(lanes);
+  std::string out;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (folded[i]) out += lanes[i].label + " ";
+  }
+  return out;
+}
+
+TEST(Lanes, PoolsOfManyWorkersStartFolded) {
+  EXPECT_EQ(Folded(MakeLanes(PoolsOf(4, 2))), "");
+  EXPECT_EQ(Folded(MakeLanes(PoolsOf(8, 8))), "");
+  EXPECT_EQ(Folded(MakeLanes(PoolsOf(40, 8))), "compute ");
+  EXPECT_EQ(Folded(MakeLanes(PoolsOf(9, 100))), "compute update ");
+}
+
+TEST(Lanes, FortyAndEightWorkersLeaveAllTitlesAndLinksInSight) {
+  const std::vector<Lane> lanes = MakeLanes(PoolsOf(40, 8));
+  const std::vector<LaneBox> boxes = StackLanes(lanes, StartFolded(lanes), {});
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    const bool first_sight = IsTitle(lanes[i].kind) || lanes[i].kind == LaneKind::kWire ||
+                             lanes[i].kind == LaneKind::kDepth ||
+                             lanes[i].kind == LaneKind::kBandwidth ||
+                             lanes[i].kind == LaneKind::kLag;
+    if (!first_sight) continue;
+    EXPECT_GT(boxes[i].height, 0) << lanes[i].label;
+    EXPECT_LE(boxes[i].top + boxes[i].height, 778) << lanes[i].label;  // 1600x900 has these
+  }
+}
+
 RC_GTEST_PROP(Lanes, HitTestFindsExactlyTheLaneDrawnThere, ()) {
   const std::vector<Lane> lanes = MakeLanes(TwoPools());
   const auto bits =

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "viewer/input.h"
 
 namespace poolscope {
@@ -62,6 +64,31 @@ TEST(View, EscapeClearsWhatIsSelectedAndSearched) {
   view.Press(kKeyEscape, false);
   EXPECT_FALSE(view.selected || view.highlight);
   EXPECT_TRUE(view.search.empty());
+}
+
+TEST(View, FoldedPoolsStayAsChosenWhenLanesAreAdded) {
+  const auto lanes = [](int64_t first_pool, int64_t workers) {
+    std::vector<Lane> out;
+    for (const auto& [pool, count] : {std::pair("a", first_pool), {"b", workers}}) {
+      out.push_back({LaneKind::kPool, pool, "", pool});
+      for (int64_t i = 0; i < count; ++i) out.push_back({LaneKind::kStates, "", "", pool, i});
+    }
+    return out;
+  };
+  View view;
+  view.FoldLanes(lanes(1, 9));
+  EXPECT_FALSE(view.folded[0]);
+  EXPECT_TRUE(view.folded[2]);
+  view.ToggleFold(lanes(1, 9)[2], true);
+  view.FoldLanes(lanes(2, 9));
+  EXPECT_FALSE(view.folded[3]);
+  view.ToggleFold(lanes(2, 9)[0], false);
+  view.Press('E', false);
+  view.FoldLanes(lanes(2, 9));
+  EXPECT_EQ(std::count(view.folded.begin(), view.folded.end(), true), 0);
+  view.Press('E', false);
+  view.FoldLanes(lanes(2, 9));
+  EXPECT_TRUE(view.folded[3]);
 }
 
 TEST(InputQueue, KeyTapsShorterThanAFrameAreAllSeen) {

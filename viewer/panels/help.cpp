@@ -15,6 +15,7 @@ void DrawHelp(PanelContext& context, View& view) {
       {"End", "go to the newest time"},
       {"L", "follow a live run"},
       {"click", "select a range or transfer; on a title: fold its lanes"},
+      {"E", "open all folded pools; again: fold the large ones"},
       {"/", "search by name; n and N go to the next and previous"},
       {"1  2  3", "overview, details, statistics"},
       {"Esc", "clear selection, search and highlight"},

@@ -144,7 +144,8 @@ void DrawStates(const LaneCanvas& canvas, const LanePicture& picture) {
     const float x0 = std::max(label.x0, canvas.x);
     const float x1 = std::min(label.x1, canvas.x + canvas.width);
     const std::string text = StateLabel(label.state);
-    const bool fits = x1 - x0 > TextWidth(font, text) + 10 * scale;
+    const bool fits =
+        canvas.height >= font->FontSize && x1 - x0 > TextWidth(font, text) + 10 * scale;
     if (StateHatched(label.state)) {
       Hatch(canvas.list, x0, canvas.top, x1, bottom, 7 * scale, WithAlpha(Rgb(0x000000), 0.25f));
     }

@@ -27,8 +27,8 @@ void Reveal(TimelineFrame& frame) {
 
 void Layout(TimelineFrame& frame) {
   LaneStyle style;
-  for (float* size :
-       {&style.title, &style.states, &style.row, &style.gap, &style.curve, &style.group_gap}) {
+  for (float* size : {&style.title, &style.states, &style.row, &style.gap, &style.curve,
+                      &style.group_gap, &style.folded, &style.least_states}) {
     *size = std::floor(*size * frame.scale());
   }
   for (size_t i = 0; i < frame.lanes.size(); ++i) {
@@ -37,7 +37,7 @@ void Layout(TimelineFrame& frame) {
     }
   }
   View& view = frame.view;
-  view.folded.resize(frame.lanes.size(), false);
+  view.FoldLanes(frame.lanes);
   frame.context.boxes = StackLanes(frame.lanes, view.folded, style);
   view.lanes_height = StackHeight(frame.context.boxes) + 12 * frame.scale();
   view.sight_height = frame.area.height;

@@ -112,6 +112,15 @@ void PaintLabel(TimelineFrame& frame, size_t i) {
          FitText(font, detail, room));
     return;
   }
+  if (main && height < font->FontSize) {  // bands of a folded pool: one label for all
+    if (i == 0 || !IsTitle(frame.lanes[i - 1].kind)) return;
+    const size_t workers = WorkersBelow(frame.lanes, i - 1);
+    Text(frame.list, font, x, top, colour::kText,
+         FitText(font, fmt::format("{} workers", workers), room));
+    Text(frame.list, frame.fonts().small, x, top + font->FontSize * 1.25f, colour::kDim,
+         FitText(frame.fonts().small, "a band each, click to open", room));
+    return;
+  }
   const std::string label = lane.label.empty() ? lane.detail : lane.label;
   const Colour colour = main || lane.kind == LaneKind::kWire ? colour::kText : colour::kDim;
   const float row = std::min(height, 17 * frame.scale());
