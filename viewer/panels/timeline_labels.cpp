@@ -118,7 +118,7 @@ void PaintLabel(TimelineFrame& frame, size_t i) {
     Text(frame.list, font, x, top, colour::kText,
          FitText(font, fmt::format("{} workers", workers), room));
     Text(frame.list, frame.fonts().small, x, top + font->FontSize * 1.25f, colour::kDim,
-         FitText(frame.fonts().small, "a band each, click to open", room));
+         FitText(frame.fonts().small, "a click on the title opens", room));
     return;
   }
   const std::string label = lane.label.empty() ? lane.detail : lane.label;
