@@ -48,12 +48,14 @@ Check CheckAgent() {
   const std::string self = fs::read_symlink("/proc/self/exe").string();
   const std::vector<std::string> words = {self, "doctor", "--probe"};
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   std::vector<std::string> variables = {
       "NVTX_INJECTION64_PATH=" + agent.string(), std::string("POOLSCOPE_RUN_DIR=") + folder,
       "POOLSCOPE_RUN_ID=00000000000000000000000000000001", "POOLSCOPE_AGENT_LOG=1"};
   std::vector<char*> environment;
+  environment.reserve(variables.size() + 1);
   for (std::string& variable : variables) environment.push_back(variable.data());
   environment.push_back(nullptr);
 

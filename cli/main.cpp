@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <string_view>
 
@@ -21,7 +23,7 @@ std::string OneLine(std::string text) {
 // The message, or what is more likely wrong: in `run` an unknown option makes CLI11 name a word of
 // the job, and a job without `--` before it has options of its own.
 std::string Explain(const CLI::App& command, int argc, char** argv, const CLI::ParseError& error) {
-  const std::string message = OneLine(error.what());
+  std::string message = OneLine(error.what());
   if (command.get_name() != "run" || message.find("not expected") == std::string::npos) {
     return message;
   }
@@ -37,7 +39,7 @@ std::string Explain(const CLI::App& command, int argc, char** argv, const CLI::P
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   CLI::App app{"Poolscope: where disaggregated training spends its time, and what to change"};
   app.name("poolscope");
   app.set_version_flag("--version", POOLSCOPE_VERSION);
@@ -76,4 +78,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   return exit_code;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "poolscope: %s\n", error.what());
+  return 1;
 }

@@ -164,6 +164,7 @@ pid_t StartJob(const std::vector<std::string>& job, const sigset_t& mask) {
   if (pid == 0) {
     sigprocmask(SIG_SETMASK, &mask, nullptr);
     std::vector<char*> argv;
+    argv.reserve(job.size() + 1);
     for (const std::string& word : job) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());

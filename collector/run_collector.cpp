@@ -21,6 +21,7 @@ constexpr int64_t kLookIntervalMs = 5;
 // Waits for new sessions, or `ms`. True: there are some.
 bool Wait(const std::vector<int>& fds, int ms) {
   std::vector<pollfd> polled;
+  polled.reserve(fds.size());
   for (const int fd : fds) polled.push_back({fd, POLLIN, 0});
   return poll(polled.data(), polled.size(), ms) > 0;
 }
