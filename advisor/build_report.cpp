@@ -135,7 +135,7 @@ std::string Verdict(const Report& report, const std::string& abstain) {
     const Finding& first = report.findings[0];
     const Recommendation& change = *first.recommendation;
     return fmt::format("{}; {} should bring a step from {} to {} ({:+.0f} % throughput).",
-                       first.summary, change.change, Milliseconds(report.step_seconds.value_or(0)),
+                       first.summary, change.change, Milliseconds(change.baseline_step_seconds),
                        Milliseconds(change.predicted_step_seconds),
                        (change.predicted_speedup - 1) * 100);
   }

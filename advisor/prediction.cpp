@@ -92,12 +92,14 @@ Result<Prediction> Predictor::Predict(const Changes& changes) const {
   Prediction prediction;
   std::vector<double> speedups;
   double work = 1;
-  bool ambiguous = false;
+  double shape = 0;  // simulated median / typical step, after the change
+  bool async = calibrated_.model.async;
   for (size_t r = 0; r < replicates_.size(); ++r) {
     const Result<Model> changed = WithChanges(replicates_[r], changes);
     if (!changed) return changed.error();
     work = static_cast<double>(changed->micro_batches) / replicates_[r].micro_batches;
     const Simulated after = Simulate(*changed, Options(*changed, static_cast<uint64_t>(r) + 1));
+    async |= changed->async;
     const double speedup = Speedup(r, after, *changed);
     if (speedup <= 0) return prediction;
     if (r == 0) {
@@ -105,9 +107,11 @@ Result<Prediction> Predictor::Predict(const Changes& changes) const {
       prediction.after = after;
     }
     speedups.push_back(speedup);
+    shape += after.median_step_ns / TypicalStepNs(after, async) /
+             static_cast<double>(replicates_.size());
   }
   prediction.possible = true;
-  ambiguous = calibrated_.gradients_fit.ambiguous || calibrated_.weights_fit.ambiguous;
+  const bool ambiguous = calibrated_.gradients_fit.ambiguous || calibrated_.weights_fit.ambiguous;
   double mean = 0;
   for (double s : speedups) mean += s / static_cast<double>(speedups.size());
   double squares = 0;
@@ -124,9 +128,12 @@ Result<Prediction> Predictor::Predict(const Changes& changes) const {
     prediction.speedup_low = std::min(prediction.speedup_low, *least);
     prediction.speedup_high = std::max(prediction.speedup_high, *most);
   }
-  prediction.step_seconds = run_.step_seconds * work / mean;
-  prediction.low = run_.step_seconds * work / prediction.speedup_high;
-  prediction.high = run_.step_seconds * work / prediction.speedup_low;
+  prediction.baseline_seconds = async ? run_.mean_seconds : run_.median_seconds;
+  prediction.step_seconds = prediction.baseline_seconds * work / mean;
+  prediction.low = prediction.baseline_seconds * work / prediction.speedup_high;
+  prediction.high = prediction.baseline_seconds * work / prediction.speedup_low;
+  prediction.low = std::min(prediction.low, prediction.step_seconds * shape);
+  prediction.high = std::max(prediction.high, prediction.step_seconds * shape);
   return prediction;
 }
 

@@ -11,7 +11,8 @@ namespace poolscope {
 
 // A predicted step time with its interval, and the model's picture before and after.
 struct Prediction {
-  bool possible = false;  // false: the changed system comes to a standstill
+  bool possible = false;        // false: the changed system comes to a standstill
+  double baseline_seconds = 0;  // the run's own, of the same statistic as step_seconds
   double step_seconds = 0, low = 0, high = 0;
   double speedup = 1;  // in accepted work per second
   double speedup_low = 1, speedup_high = 1;
@@ -20,12 +21,16 @@ struct Prediction {
 
 // Predicts changes of one run. Each replicate draws the calibration anew (bootstrap), takes another
 // seed, and, where a link's bytes and latency could not be told apart, another share of the two.
-// The interval also holds the run's own noise and the replay's error.
+// The interval also holds the run's own noise and the replay's error. Steps are compared by what
+// TypicalStep says, measured and simulated alike: where the run or the change is asynchronous, by
+// means, so that step time and tokens per second tell the same. Where simulated steps alternate
+// between lengths, their median may lie off their mean: the interval then holds it too.
 class Predictor {
  public:
   struct Run {
-    double step_seconds = 0;  // measured median
-    double noise = 0.01;      // relative standard error of a run's step time, see StepNoise
+    double median_seconds = 0;  // of its steps
+    double mean_seconds = 0;    // without stalls
+    double noise = 0.01;        // relative standard error of a run's step time, see StepNoise
     double replay_error = 0;
   };
   Predictor(const Calibrated& calibrated, Run run, int replicates);

@@ -26,6 +26,7 @@ struct Recommendation {
   std::string change;  // "compute 8 -> 10, update 4 -> 2"
   std::string klass;   // lossless, reduced precision, changes training  (JSON: "class")
   std::map<std::string, std::string> set;  // knobs as what-if --set takes them
+  double baseline_step_seconds = 0;        // what predicted_step_seconds is to be compared with
   double predicted_step_seconds = 0;
   double interval_low = 0;  // of predicted_step_seconds  (JSON: "interval": [low, high])
   double interval_high = 0;

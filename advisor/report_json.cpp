@@ -23,6 +23,7 @@ Json ToJson(const Recommendation& r) {
   Json json = {{"kind", r.kind}, {"change", r.change}, {"class", r.klass}};
   json["set"] = Json::object();
   for (const auto& [knob, value] : r.set) json["set"][knob] = value;
+  json["baseline_step_seconds"] = Number(r.baseline_step_seconds);
   json["predicted_step_seconds"] = Number(r.predicted_step_seconds);
   json["interval"] = Json::array({Number(r.interval_low), Number(r.interval_high)});
   json["predicted_speedup"] = Number(r.predicted_speedup);

@@ -125,11 +125,11 @@ void Links(const Report& report, Out out) {
   }
 }
 
-void Change(const Report& report, const Recommendation& change, Out out) {
+void Change(const Recommendation& change, Out out) {
   fmt::format_to(out, "   change    {}  ({}{})\n", Plain(change.change), change.klass,
                  change.extrapolated ? ", extrapolated" : "");
   fmt::format_to(out, "   predicts  step {} -> {} [{} .. {}], {:.2f} x the speed",
-                 Time(report.step_seconds.value_or(0)), Time(change.predicted_step_seconds),
+                 Time(change.baseline_step_seconds), Time(change.predicted_step_seconds),
                  Time(change.interval_low), Time(change.interval_high), change.predicted_speedup);
   if (change.predicted_tokens_per_second > 0) {
     fmt::format_to(out, ", {:.0f} tokens/s", change.predicted_tokens_per_second);
@@ -159,7 +159,7 @@ void Findings(const Report& report, Out out) {
                      Since(report, evidence.begin_ns), Since(report, evidence.end_ns));
     }
     if (finding.recommendation) {
-      Change(report, *finding.recommendation, out);
+      Change(*finding.recommendation, out);
     } else {
       fmt::format_to(out, "   advice    none: {}\n", Plain(finding.abstained));
     }

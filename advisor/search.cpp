@@ -86,7 +86,7 @@ Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string&
     option.why_not = fmt::format(
         "no change worth making: the best, {}, would bring the step from {:.1f} to {:.1f} ms "
         "[{:.1f} .. {:.1f}]",
-        change, what_if.measured.step_seconds * 1e3, prediction->step_seconds * 1e3,
+        change, prediction->baseline_seconds * 1e3, prediction->step_seconds * 1e3,
         prediction->low * 1e3, prediction->high * 1e3);
   } else {
     option.recommendation = Recommend(what_if, *prediction, kind, best.changes);
@@ -148,7 +148,7 @@ Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan
   }
   const bool async = calibrated->model.async;
   const std::vector<double> steps = StepSeconds(what_if.run, span);
-  what_if.measured = {Median(steps), StepNoise(steps, async),
+  what_if.measured = {Median(steps), TypicalStep(steps, true), StepNoise(steps, async),
                       what_if.replay.step_error.value_or(0)};
   what_if.calibrated = std::move(*calibrated);
   what_if.tokens_per_second = TokensPerSecond(what_if.run, span);
@@ -163,6 +163,7 @@ Recommendation Recommend(const WhatIf& what_if, const Prediction& prediction,
   r.change = DescribeChanges(model, changes);
   r.klass = ClassOf(changes);
   r.set = changes;
+  r.baseline_step_seconds = prediction.baseline_seconds;
   r.predicted_step_seconds = prediction.step_seconds;
   r.interval_low = prediction.low;
   r.interval_high = prediction.high;
@@ -175,7 +176,7 @@ Recommendation Recommend(const WhatIf& what_if, const Prediction& prediction,
     r.device_seconds_per_token =
         (changed->compute.workers + changed->update.workers) / r.predicted_tokens_per_second;
   }
-  const double saved = what_if.measured.step_seconds - prediction.step_seconds;
+  const double saved = prediction.baseline_seconds - prediction.step_seconds;
   if (saved > 0) r.pays_back_after_steps = std::ceil(kRestartSeconds / saved);
   for (const auto& [knob, value] : changes) {
     if (!knob.ends_with(".codec") || value != "bf16") continue;

@@ -61,6 +61,7 @@ WhatIfResult AskWhatIf(const Store& store, const std::string& run_id, const Chan
     return {std::move(answer), {}};
   }
   answer.prediction = *prediction;
+  answer.step_seconds = prediction->baseline_seconds;
   answer.producer = predictor.model().compute.name;
   answer.updater = predictor.model().update.name;
   answer.change = Recommend(*what_if, *prediction, "what_if", changes);

@@ -14,7 +14,7 @@ namespace poolscope {
 
 struct WhatIfAnswer {
   std::string run;
-  double step_seconds = 0;        // measured median
+  double step_seconds = 0;        // measured; as Prediction::baseline_seconds, else median
   std::string producer, updater;  // names of the pools
   Replay replay;
   Changes changes;
