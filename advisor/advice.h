@@ -13,6 +13,7 @@ namespace poolscope {
 struct Option {
   std::optional<Recommendation> recommendation;
   std::string why_not;
+  std::string gain_from;  // "discarded work (22.4 ms), blocked on full buffers (3.0 ms)"
 };
 
 // The two best changes of different kinds, made together.
@@ -25,6 +26,7 @@ struct Together {
 struct Advice {
   std::optional<double> replay_error;  // of step time, on steps that were not calibrated on
   std::string replay_note;             // why nothing is predicted, "" where something is
+  std::string producer;                // the pool whose workers' gains options tell
   Option pool_ratio;
   std::map<std::string, Option> compression;   // by link
   std::map<std::string, Option> buffer_depth;  // by link

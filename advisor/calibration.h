@@ -38,4 +38,16 @@ struct MeasuredStates {
 };
 MeasuredStates MeasureStates(const EventRecords& records, int pool, const Stretches& stretches);
 
+// How much of a core the work ranges that tell their CPU time got, and how many ran at once.
+struct CoreShare {
+  double share = 1;  // thread CPU time / wall time
+  double at_once = 0;
+};
+CoreShare MeasureCoreShare(const EventRecords& records, const Stretches& stretches);
+
+// "; operations got only 62 % of a core; the machine was shared" where they were short of cores
+// though the job's own operations had enough, else "; ... 4.0 of them ran at once on 2 cores".
+// "" on a device other than cpu, or where nothing was short.
+std::string ShortOfCores(const RunData& run, const CoreShare& cores);
+
 }  // namespace poolscope

@@ -1,8 +1,16 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "advisor/calibration.h"
 
 namespace poolscope {
+
+namespace {
+
+constexpr double kShort = 0.9;  // of what the cores could have given
+
+}  // namespace
 
 int64_t Overlap(const Stretches& stretches, int64_t begin_ns, int64_t end_ns) {
   int64_t sum = 0;
@@ -45,6 +53,34 @@ MeasuredStates MeasureStates(const EventRecords& records, int pool, const Stretc
     *share /= wall;
   }
   return states;
+}
+
+CoreShare MeasureCoreShare(const EventRecords& records, const Stretches& stretches) {
+  double cpu = 0;
+  double work = 0;
+  double wall = 0;
+  for (const auto& [begin, end] : stretches) wall += static_cast<double>(end - begin);
+  for (const WorkRecord& record : records.work) {
+    if (record.cpu_ns < 0 || record.end_ns <= record.start_ns) continue;
+    const auto inside = static_cast<double>(Overlap(stretches, record.start_ns, record.end_ns));
+    work += inside;
+    cpu += inside * static_cast<double>(record.cpu_ns) /
+           static_cast<double>(record.end_ns - record.start_ns);
+  }
+  if (work <= 0 || wall <= 0) return {};
+  return {cpu / work, work / wall};
+}
+
+std::string ShortOfCores(const RunData& run, const CoreShare& cores) {
+  if (run.Text("device") != "cpu" || cores.share >= kShort) return "";
+  const std::string got =
+      fmt::format("; operations got only {:.0f} % of a core", cores.share * 100);
+  const double machine = run.Number("cores").value_or(0);
+  // Not told: nobody knows who took them.
+  if (machine <= 0) return got;
+  const double possible = std::min(1.0, machine / std::max(1.0, cores.at_once));
+  if (cores.share < kShort * possible) return got + "; the machine was shared";
+  return got + fmt::format("; {:.1f} of them ran at once on {:.0f} cores", cores.at_once, machine);
 }
 
 }  // namespace poolscope

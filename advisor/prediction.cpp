@@ -1,5 +1,7 @@
 #include "advisor/prediction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -40,6 +42,33 @@ SimulationOptions Options(const Model& model, uint64_t seed) {
 }
 
 }  // namespace
+
+std::string GainFrom(const Prediction& prediction) {
+  // A worker's states fill its step: what they lose, added up, is what the step gains.
+  struct Part {
+    const char* what;
+    double ns;
+  };
+  const auto parts = [](const Simulated& s) {
+    const double discarded = s.compute.busy * (1 - s.accepted);
+    return std::vector<Part>{{"discarded work", discarded * s.step_ns},
+                             {"work", (s.compute.busy - discarded) * s.step_ns},
+                             {"blocked on full buffers", s.compute.blocked_link * s.step_ns},
+                             {"waiting for weights", s.compute.wait_link * s.step_ns},
+                             {"waiting for credits", s.compute.wait_credit * s.step_ns}};
+  };
+  std::vector<Part> saved = parts(prediction.before);
+  const std::vector<Part> after = parts(prediction.after);
+  const double all = prediction.before.step_ns - prediction.after.step_ns;
+  for (size_t i = 0; i < saved.size(); ++i) saved[i].ns -= after[i].ns;
+  std::erase_if(saved, [all](const Part& part) { return all <= 0 || part.ns < 0.1 * all; });
+  std::sort(saved.begin(), saved.end(), [](const Part& a, const Part& b) { return a.ns > b.ns; });
+  std::string text;
+  for (const Part& part : saved) {
+    text += fmt::format("{}{} ({:.1f} ms)", text.empty() ? "" : ", ", part.what, part.ns * 1e-6);
+  }
+  return text;
+}
 
 double StepNoise(const std::vector<double>& steps, bool async) {
   if (steps.size() < 2 * kBlocks) return 0.02;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "advisor/calibration.h"
@@ -52,6 +53,9 @@ class Predictor {
   std::vector<Model> replicates_;
   std::vector<Simulated> before_;
 };
+
+// What a producing worker spends less time on, per step, most first; each at least a tenth of all.
+std::string GainFrom(const Prediction& prediction);
 
 // Relative standard error of the typical step: from how much its blocks of steps differ.
 double StepNoise(const std::vector<double>& steps, bool async);

@@ -122,11 +122,12 @@ Replay ReplayHeldOut(const RunData& run, const EventRecords& records, const Anal
     return replay;
   }
   replay.step_error = std::abs(replayed_step / measured_step - 1);
+  const std::string cores = ShortOfCores(run, MeasureCoreShare(records, held_out_steps));
   if (*replay.step_error > kMostStepError) {
     replay.refused = fmt::format(
         "the replay of held-out steps was {:.0f} % off ({:.1f} ms, "
-        "measured {:.1f} ms)",
-        *replay.step_error * 100, replayed_step * 1e3, measured_step * 1e3);
+        "measured {:.1f} ms){}",
+        *replay.step_error * 100, replayed_step * 1e3, measured_step * 1e3, cores);
     return replay;
   }
   for (const ReplayRow& row : replay.rows) {
@@ -134,8 +135,8 @@ Replay ReplayHeldOut(const RunData& run, const EventRecords& records, const Anal
     if (std::abs(row.replayed - row.measured) <= kMostRatioError) continue;
     replay.refused = fmt::format(
         "the replay of held-out steps had {} {:.0f} % of the time, "
-        "measured {:.0f} %",
-        row.what, row.replayed * 100, row.measured * 100);
+        "measured {:.0f} %{}",
+        row.what, row.replayed * 100, row.measured * 100, cores);
     return replay;
   }
   return replay;

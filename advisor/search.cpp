@@ -90,6 +90,7 @@ Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string&
         prediction->low * 1e3, prediction->high * 1e3);
   } else {
     option.recommendation = Recommend(what_if, *prediction, kind, best.changes);
+    option.gain_from = GainFrom(*prediction);
   }
   return option;
 }
@@ -200,6 +201,7 @@ Advice Search(const WhatIf& what_if, bool quick) {
   if (!what_if.calibrated) return advice;
   const Predictor predictor(*what_if.calibrated, what_if.measured, quick ? 3 : 7);
   const Model& model = predictor.model();
+  advice.producer = model.compute.name;
   advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(predictor));
   for (const LinkModel* link : {&model.gradients, &model.weights}) {
     std::vector<Candidate> codecs;

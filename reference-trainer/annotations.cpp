@@ -1,6 +1,7 @@
 #include "reference-trainer/annotations.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 namespace poolscope::trainer {
 
@@ -8,6 +9,13 @@ namespace {
 
 nvtxStringHandle_t NameOf(const Codec& codec) {
   return codec == Codec::kNone ? nullptr : poolscope_name(CodecName(codec).c_str());
+}
+
+// CPUs that this process may run on; 0: not known.
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
 }  // namespace
@@ -36,6 +44,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   const bool monolithic = options.mode == Mode::kMonolithic;
   text("trainer", "poolscope-trainer");
   text("mode", ModeName(options.mode));
+  if (const int cores = UsableCores(); cores > 0) count("cores", static_cast<uint64_t>(cores));
   text("device", options.device == DeviceKind::kCpu ? "cpu" : "emulated");
   count("compute.workers", monolithic ? 1 : options.compute_workers);
   count("update.workers", monolithic ? 0 : options.update_workers);

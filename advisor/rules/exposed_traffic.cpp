@@ -64,7 +64,25 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input) {
     finding.summary =
         fmt::format("{} traffic: {} of the senders' time on it, {} exposed", link.link,
                     Percent(link.traffic_share), Percent(link.exposed_share));
-    if (finding.recommendation) finding.summary = "too much " + finding.summary;
+    if (finding.recommendation) {
+      // A link that makes nobody wait may still hold up credits or age gradients.
+      const bool held_up = link.exposed_share > kExposedShare || of_link > kReceiversShare;
+      const std::string& gain_from = option->second.gain_from;
+      if (held_up) {
+        finding.summary = "too much " + finding.summary;
+      } else if (!gain_from.empty()) {
+        finding.summary += "; less of it would save " + gain_from;
+      }
+      if (!gain_from.empty()) {
+        finding.evidence.push_back(
+            {.text = fmt::format("the gain: per step, a worker of {} would save {}",
+                                 input.advice.producer, gain_from),
+             .subject = link.link,
+             .begin_ns = link.begin_ns,
+             .end_ns = link.end_ns,
+             .numbers = {}});
+      }
+    }
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -1,5 +1,6 @@
 #include "advisor/prediction.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 // A run whose steps alternate between two lengths: its median says little of its mean.
@@ -60,6 +61,15 @@ TEST(Prediction, AsynchronousSteps_AreScaledByTheirMeans) {
   EXPECT_NEAR(prediction->step_seconds * prediction->speedup, mean, 1e-9);
   EXPECT_LE(prediction->low, prediction->step_seconds);
   EXPECT_GE(prediction->high, prediction->step_seconds);
+}
+
+// By hand: ten micro-batches are made a step instead of eight, on four workers: 2 x 30 / 4 = 15 ms.
+TEST(Prediction, Gain_IsSplitByWhatProducersNoLongerDo) {
+  const Calibrated calibrated = Discarding();
+  const Predictor predictor(calibrated, {.median_seconds = 0.1, .mean_seconds = 0.1}, 1);
+  const Result<Prediction> prediction = predictor.Predict({{"gradients.codec", "bf16"}});
+  ASSERT_TRUE(prediction.ok());
+  EXPECT_THAT(GainFrom(*prediction), ::testing::HasSubstr("discarded work (15.0 ms)"));
 }
 
 TEST(Prediction, SynchronousSteps_AreScaledByTheirMedians) {
