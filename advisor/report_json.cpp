@@ -12,6 +12,8 @@ using Json = nlohmann::ordered_json;
 // JSON knows no NaN and no infinity: null.
 Json Number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json Number(const std::optional<double>& value) { return value ? Number(*value) : Json(nullptr); }
+// 0 stands for what the job does not tell.
+Json Told(double value) { return value > 0 ? Number(value) : Json(nullptr); }
 
 Json Numbers(const std::map<std::string, double>& values) {
   Json object = Json::object();
@@ -27,9 +29,9 @@ Json ToJson(const Recommendation& r) {
   json["predicted_step_seconds"] = Number(r.predicted_step_seconds);
   json["interval"] = Json::array({Number(r.interval_low), Number(r.interval_high)});
   json["predicted_speedup"] = Number(r.predicted_speedup);
-  json["predicted_tokens_per_second"] = Number(r.predicted_tokens_per_second);
-  json["device_seconds_per_token"] = Number(r.device_seconds_per_token);
-  json["pays_back_after_steps"] = Number(r.pays_back_after_steps);
+  json["predicted_tokens_per_second"] = Told(r.predicted_tokens_per_second);
+  json["device_seconds_per_token"] = Told(r.device_seconds_per_token);
+  json["pays_back_after_steps"] = Told(r.pays_back_after_steps);
   json["extrapolated"] = r.extrapolated;
   json["assumed"] = r.assumed;
   json["apply"] = r.apply;
@@ -66,18 +68,23 @@ Json ToJson(const PoolReport& pool) {
 }
 
 Json ToJson(const LinkReport& link) {
+  // Without a transfer nobody knows what one takes.
+  const bool known = link.transfers > 0;
+  const auto number = [known](double value) { return known ? Number(value) : Json(nullptr); };
+  Json stages = Numbers(link.stage_seconds);
+  for (auto& [stage, seconds] : stages.items()) seconds = known ? seconds : Json(nullptr);
   return {{"name", link.name},
           {"from", link.from},
           {"to", link.to},
-          {"traffic_share", Number(link.traffic_share)},
-          {"exposed_share", Number(link.exposed_share)},
+          {"traffic_share", number(link.traffic_share)},
+          {"exposed_share", number(link.exposed_share)},
           {"transfers", link.transfers},
           {"raw_bytes", link.raw_bytes},
           {"wire_bytes", link.wire_bytes},
-          {"depth", Number(link.depth)},
+          {"depth", number(link.depth)},
           {"capacity", link.capacity},
-          {"transfer_seconds", Number(link.transfer_seconds)},
-          {"stage_seconds", Numbers(link.stage_seconds)}};
+          {"transfer_seconds", number(link.transfer_seconds)},
+          {"stage_seconds", std::move(stages)}};
 }
 
 Json ToJson(const EventLossRow& loss) {

@@ -129,7 +129,9 @@ std::string WhatIfAsJson(const WhatIfAnswer& answer) {
         {"predicted_step_seconds", Number(p.step_seconds)},
         {"interval", Json::array({Number(p.low), Number(p.high)})},
         {"predicted_speedup", Number(p.speedup)},
-        {"predicted_tokens_per_second", Number(change.predicted_tokens_per_second)},
+        {"predicted_tokens_per_second", change.predicted_tokens_per_second > 0
+                                            ? Number(change.predicted_tokens_per_second)
+                                            : Json(nullptr)},
         {"apply", change.apply},
         {"assumed", change.assumed}};
   }

@@ -155,9 +155,17 @@ TEST_F(ReportOf, PoolsWithoutWindows_GiveZerosAndSayWhy) {
   ASSERT_TRUE(store.Put(PoolRow{run_, "b", "update", 0}).ok());
   ASSERT_TRUE(store.Put(LinkRow{run_, "x", "a", "b", 0, 0}).ok());
   const Report report = Build(store);
-  Checked(report);
+  const json document = Checked(report);
   EXPECT_TRUE(report.findings.empty());
   EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("no window")));
+  const json& link = document["links"][0];
+  for (const char* mean : {"traffic_share", "exposed_share", "depth", "transfer_seconds"}) {
+    EXPECT_TRUE(link[mean].is_null()) << mean << " of no transfer";
+  }
+  EXPECT_EQ(link["transfers"], 0);
+  for (const auto& [stage, seconds] : link["stage_seconds"].items()) {
+    EXPECT_TRUE(seconds.is_null()) << stage;
+  }
 }
 
 TEST_F(ReportOf, LossesAndOpenRanges_AreListed) {
