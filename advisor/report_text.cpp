@@ -201,11 +201,11 @@ std::string ReportAsText(const Report& report) {
   Links(report, out);
   Findings(report, out);
   Losses(report, out);
-  if (report.replay_error) {
+  if (!report.replay_note.empty()) {
+    fmt::format_to(out, "\nNothing is predicted: {}.\n", Plain(report.replay_note));
+  } else if (report.replay_error) {
     fmt::format_to(out, "\nThe what-if replayed steps it had not seen within {:.1f} %.\n",
                    *report.replay_error * 100);
-  } else if (!report.replay_note.empty()) {
-    fmt::format_to(out, "\nNothing is predicted: {}.\n", Plain(report.replay_note));
   }
   if (!report.unseen.empty()) fmt::format_to(out, "\nnot seen\n");
   for (const std::string& what : report.unseen) fmt::format_to(out, "   {}\n", Plain(what));

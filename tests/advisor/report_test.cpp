@@ -200,6 +200,15 @@ TEST(ReportJson, NotANumber_IsNull) {
   EXPECT_EQ(testing::SchemaFault(document, Schema()), "");
 }
 
+TEST(ReportText, ReplayThatIsOff_IsNotPraised) {
+  Report report;
+  report.verdict = "v";
+  report.replay_error = 0.2;
+  report.replay_note = "the replay of held-out steps was 20 % off";
+  EXPECT_THAT(ReportAsText(report), HasSubstr("Nothing is predicted: the replay"));
+  EXPECT_THAT(ReportAsText(report), ::testing::Not(HasSubstr("not seen within")));
+}
+
 TEST_F(ReportOf, SlowLink_PrintsItsRecommendation) {
   testing::Scenario scenario;
   scenario.micro_batches = 8;
