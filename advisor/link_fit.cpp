@@ -73,11 +73,12 @@ LinkFit FitLink(const std::vector<TransferRecord>& transfers, int lanes) {
   const SizeMedian& smallest = sizes.front();
   const bool two_sizes = typical.bytes > smallest.bytes * kApartSizes;
   if (backlog.size() >= kEnoughBacklog || two_sizes) {
-    fit.ns_per_byte =
-        backlog.size() >= kEnoughBacklog
-            ? std::min(Median(backlog), typical.wire_ns / std::max(1.0, typical.bytes))
-            : std::max(0.0,
-                       (typical.wire_ns - smallest.wire_ns) / (typical.bytes - smallest.bytes));
+    // The spacing holds even where it exceeds the wire stage: a lane that is woken late marks its
+    // start late and still makes up for it.
+    fit.ns_per_byte = backlog.size() >= kEnoughBacklog
+                          ? Median(backlog)
+                          : std::max(0.0, (typical.wire_ns - smallest.wire_ns) /
+                                              (typical.bytes - smallest.bytes));
     fit.latency_ns = std::max(0.0, typical.wire_ns - fit.ns_per_byte * typical.bytes);
     return fit;
   }
