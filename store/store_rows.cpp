@@ -3,6 +3,7 @@
 #include "store/row_sql.h"
 #include "store/store.h"
 #include "store/store_impl.h"
+#include "trace/limits.h"
 
 namespace poolscope {
 namespace {
@@ -11,6 +12,12 @@ namespace {
 template <typename Row>
 Status PutIn(auto& impl, const Row& row) {
   if (Status may = impl.MayWrite("Put"); !may.ok()) return may;
+  if constexpr (requires { row.window_ns; }) {
+    if (row.window_ns > kMaxWindowNs) {  // Windows() would not find it
+      return impl.Note(Error{fmt::format("store {}: a window of {} ns is longer than {} ns",
+                                         impl.path.string(), row.window_ns, kMaxWindowNs)});
+    }
+  }
   return impl.Note(PutRow(impl.db, row));
 }
 
@@ -22,10 +29,13 @@ Result<std::vector<Row>> Rows(auto& impl, const char* rest, const auto&... value
 
 template <typename Row>
 Result<std::vector<Row>> Windows(auto& impl, const std::string& run_id, Store::Span span) {
+  // The key begins with run and start: the first bound spares reading from the run's start.
+  const int64_t earliest =
+      span.begin_ns < INT64_MIN + kMaxWindowNs ? INT64_MIN : span.begin_ns - kMaxWindowNs;
   return Rows<Row>(impl,
-                   "WHERE run_id = ? AND start_ns < ? AND start_ns + window_ns > ? "
-                   "ORDER BY start_ns",
-                   run_id, span.end_ns, span.begin_ns);
+                   "WHERE run_id = ? AND start_ns >= ? AND start_ns < ? "
+                   "AND start_ns + window_ns > ? ORDER BY start_ns",
+                   run_id, earliest, span.end_ns, span.begin_ns);
 }
 
 // An id made by INSERT ... RETURNING or found.

@@ -27,6 +27,7 @@ inline constexpr double kMaxShareOfFreeTmpfs = 0.25;
 inline constexpr uint32_t kEventsPerChunk = 8192;
 inline constexpr uint32_t kMaxEventsPerChunk = 65536;       // a decoder takes no more
 inline constexpr size_t kMaxChunkBytes = size_t{64} << 20;  // decompressed
+inline constexpr int64_t kMaxWindowNs = 60'000'000'000;     // a longer window is refused
 
 static_assert(kMinRingBytes <= kRingBytes && kRingBytes <= kMaxRingBytes);
 static_assert((kRingBytes & (kRingBytes - 1)) == 0, "rings are powers of two");

@@ -6,6 +6,7 @@
 #include "store/store.h"
 #include "store/tables.h"
 #include "tests/store/scratch.h"
+#include "trace/limits.h"
 
 namespace poolscope {
 namespace {
@@ -30,7 +31,9 @@ class Filler {
   void Fill(std::string_view, bool& value) { value = true; }
   void Fill(std::string_view, double& value) { value = 0.1 + ++next_; }
   void Fill(std::string_view, uint32_t& value) { value = UINT32_MAX - ++next_; }
-  void Fill(std::string_view, int64_t& value) { value = 1'760'000'000'000'000'000 + ++next_; }
+  void Fill(std::string_view name, int64_t& value) {
+    value = (name == "window_ns" ? 0 : 1'760'000'000'000'000'000) + ++next_;  // windows are short
+  }
   template <typename T>
   void Fill(std::string_view name, std::optional<T>& value) {
     Fill(name, value.emplace());
@@ -111,6 +114,29 @@ TEST(Store, MissingAndNotANumber_ComeBackAsTheyWere) {
   EXPECT_FALSE(store.EventLosses("r")->front().events.has_value());
   EXPECT_FALSE(store.Steps("r")->front().loss.has_value());
   EXPECT_TRUE(std::isnan(store.PoolWindows("r", {})->front().busy_ratio));
+}
+
+TEST(Store, NarrowSpan_FindsTheWindowsOverItsEdges) {
+  Scratch scratch;
+  Store store = Opened(scratch / "run.db", kWrite);
+  constexpr int64_t kSecond = 1'000'000'000;
+  for (int64_t i = 0; i < 300; ++i) {
+    ASSERT_OK(store.Put(PoolWindowRow{"r", "p", i * kSecond, kSecond}));
+  }
+  // As long as windows may be, and over the others.
+  ASSERT_OK(store.Put(PoolWindowRow{"r", "q", 200 * kSecond, kMaxWindowNs}));
+  const auto starts = [&](Store::Span span) {
+    std::vector<int64_t> found;
+    const auto windows = store.PoolWindows("r", span);
+    for (const auto& window : windows.value()) found.push_back(window.start_ns / kSecond);
+    return found;
+  };
+  EXPECT_THAT(starts({100 * kSecond + 5, 100 * kSecond + 6}), ElementsAre(100));
+  EXPECT_THAT(starts({101 * kSecond - 1, 101 * kSecond + 1}), ElementsAre(100, 101));
+  EXPECT_THAT(starts({200 * kSecond + kMaxWindowNs - 1, 200 * kSecond + kMaxWindowNs}),
+              ElementsAre(200, 199 + kMaxWindowNs / kSecond));
+  EXPECT_EQ(starts({}).size(), 301u);
+  EXPECT_FALSE(store.Put(PoolWindowRow{"r", "p", 0, kMaxWindowNs + 1}).ok());
 }
 
 TEST(Store, WindowSpan_IsHalfOpen) {
