@@ -46,8 +46,10 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
   view->add_option("--panel", options->panel, "overview, details or statistics")
       ->check(CLI::IsMember({"overview", "details", "statistics"}))
       ->capture_default_str();
-  view->add_option("--select", options->select_finding,
-                   "Go to the evidence of this finding, counted from 0");
+  view->add_option(
+      "--select", options->select_finding,
+      "Go to the evidence of this finding, counted from 0, and mark it; with --begin or "
+      "--end the span they give stays");
   view->add_option("--search", options->search,
                    "Go to the first range in sight or after it whose name contains this");
   view->add_option("--scale", options->scale, "Size of text and lanes; default the display's")

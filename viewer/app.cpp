@@ -154,7 +154,13 @@ void App::TakeAnswers(const ViewAnswer& answer) {
   }
   if (options_.select_finding >= 0 && context_.report) {
     const int wanted = std::exchange(options_.select_finding, -1);
+    const View before = view_;
     GoToFinding(view_, *context_.report, wanted, 0);
+    if (options_.begin_seconds >= 0 || options_.end_seconds >= 0) {  // the span given wins
+      view_.axis = before.axis;
+      view_.fit = before.fit;
+      view_.follow = before.follow;
+    }
   }
   const ViewModel::Found found = model_.found();
   if (found.serial != view_.search_serial) {
@@ -227,7 +233,7 @@ void App::Frame(const std::deque<InputEvent>& events, Gui& gui, int width, int h
   const float scale = gui.scale();
   const auto w = static_cast<float>(width);
   const auto h = static_cast<float>(height);
-  const float top = std::floor(58 * scale);
+  const float top = DrawVerdict(context_, w);
   const float legend = std::floor(24 * scale);
   const float side = std::floor(std::clamp(w * 0.27f, 340 * scale, 460 * scale));
   const float main_height = std::max(80.0f, h - top - legend);
@@ -239,7 +245,6 @@ void App::Frame(const std::deque<InputEvent>& events, Gui& gui, int width, int h
   context_.overlays.clear();
   gui.Fill(timeline.width, top, side, main_height, colour::kPanel);
   gui.Fill(0, top, timeline.width, std::floor(40 * scale), colour::kPanel);
-  DrawVerdict(context_, view_, {0, 0, w, top});
   DrawTimeline(context_, view_, timeline);
   const float upper = std::floor(main_height * 0.52f);
   PlaceNext({timeline.width, top, side, upper});

@@ -42,6 +42,7 @@ std::string StateAsJson(const View& view, const PanelContext& context, bool sett
                           {"end_ns", view.highlight->end_ns - view.run_begin_ns},
                           {"subject", view.highlight->subject}};
   }
+  state["verdict"] = context.verdict;
   state["findings"] = nlohmann::json::array();
   for (size_t i = 0; i < context.finding_rects.size(); ++i) {
     nlohmann::json finding = RectJson(context.finding_rects[i]);

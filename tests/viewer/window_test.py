@@ -70,10 +70,10 @@ class Screenshot(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         self.store = make_store(self.folder)
 
-    def shoot(self, name, *more):
+    def shoot(self, name, *more, size="900x600"):
         path = os.path.join(self.folder, name)
         environment = {k: v for k, v in os.environ.items() if k != "DISPLAY"}
-        subprocess.run([POOLSCOPE, "view", self.store, "--screenshot", path, "--size", "900x600",
+        subprocess.run([POOLSCOPE, "view", self.store, "--screenshot", path, "--size", size,
                         *more], check=True, env=environment, timeout=PATIENCE_S)
         return path
 
@@ -92,6 +92,26 @@ class Screenshot(unittest.TestCase):
         self.assertEqual(first, pathlib.Path(self.shoot("b.png")).read_bytes())
         other = pathlib.Path(self.shoot("c.png", "--begin", "1", "--end", "1.2")).read_bytes()
         self.assertNotEqual(first, other)
+
+    def state_of(self, *more, size="900x600"):
+        """The view as it was when the picture was taken."""
+        dump = os.path.join(self.folder, "state.json")
+        self.shoot("a.png", "--dump-state", dump, *more, size=size)
+        return json.loads(pathlib.Path(dump).read_text())
+
+    def test_span_given_stays_when_a_finding_is_selected(self):
+        state = self.state_of("--select", "0", "--begin", "1", "--end", "1.5")
+        self.assertAlmostEqual(state["begin_ns"], 1e9, delta=1e6)
+        self.assertAlmostEqual(state["end_ns"], 1.5e9, delta=1e6)
+        self.assertEqual((state["finding"], state["highlight"]["subject"]), (0, "gradients"))
+        alone = self.state_of("--select", "0")
+        self.assertLess(alone["begin_ns"], alone["highlight"]["begin_ns"])
+
+    def test_verdict_is_whole_in_a_narrow_window(self):
+        wide = " ".join(self.state_of(size="3000x600")["verdict"])
+        self.assertRegex(wide, r"throughput\)\.$")
+        for size in ("900x600", "640x480", "400x600"):
+            self.assertEqual(" ".join(self.state_of(size=size)["verdict"]), wide)
 
     def test_unwritable_picture_is_one_line_and_exit_1(self):
         done = subprocess.run([POOLSCOPE, "view", self.store, "--screenshot", "/nonexistent/a.png"],

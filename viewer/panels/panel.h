@@ -38,16 +38,18 @@ struct PanelContext {
   std::vector<int> lanes_in_sight;
   uint64_t events_in_sight = 0;
   std::vector<PanelRect> finding_rects;
-  std::vector<PanelRect> overlays;  // windows over the timeline
-  std::optional<EventKey> hovered;  // the range under the cursor
-  int hovered_title = -1;           // title lane under the cursor
+  std::vector<std::string> verdict;  // its lines
+  std::vector<PanelRect> overlays;   // windows over the timeline
+  std::optional<EventKey> hovered;   // the range under the cursor
+  int hovered_title = -1;            // title lane under the cursor
 
   float scale() const { return gui->scale(); }
   std::string Name(uint32_t id) const;
   size_t LinkIndex(const std::string& link) const;
 };
 
-void DrawVerdict(PanelContext& context, View& view, const PanelRect& rect);
+// Across the window's top, as high as its text needs; returns the height.
+float DrawVerdict(PanelContext& context, float width);
 void DrawTimeline(PanelContext& context, View& view, const PanelRect& rect);
 void DrawLegend(PanelContext& context, const PanelRect& rect);
 void DrawOverview(PanelContext& context, View& view);

@@ -1,18 +1,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "viewer/format.h"
 #include "viewer/panels/batch.h"
 #include "viewer/panels/panel.h"
 
 namespace poolscope {
-void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
+float DrawVerdict(PanelContext& context, float width) {
   ImDrawList* list = ImGui::GetBackgroundDrawList();
   const float scale = context.scale();
   const Fonts& fonts = context.gui->fonts();
   const Catalog& catalog = *context.answer->catalog;
-  context.gui->Fill(rect.x, rect.y, rect.width, rect.height, colour::kPanel);
   std::string verdict = "Looking for the bottleneck\xe2\x80\xa6";
   Colour tint = colour::kDim;
   if (context.report) {
@@ -29,9 +29,6 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
     verdict = context.answer->error;
     tint = SeverityColour("critical");
   }
-  list->AddRectFilled(ImVec2(rect.x, rect.y), ImVec2(rect.x + 6 * scale, rect.y + rect.height),
-                      tint);
-
   // Figures of the run, from the right.
   std::vector<std::pair<std::string, std::string>> figures;
   figures.emplace_back(FormatDuration(static_cast<double>(catalog.end_ns - catalog.begin_ns)),
@@ -53,28 +50,48 @@ void DrawVerdict(PanelContext& context, View&, const PanelRect& rect) {
     }
   }
   if (context.live) figures.emplace_back("LIVE", "L follows");
-  float x = rect.x + rect.width - 16 * scale;
+  const auto width_of = [&](const auto& figure) {
+    return std::max(TextWidth(fonts.large, figure.first), TextWidth(fonts.small, figure.second)) +
+           24 * scale;
+  };
+  // In a narrow window the verdict comes before the figures, and of these the last.
+  float figures_width = 0;
+  for (const auto& figure : figures) figures_width += width_of(figure);
+  while (!figures.empty() && figures_width > width * 0.4f) {
+    figures_width -= width_of(figures.front());
+    figures.erase(figures.begin());
+  }
+  const float left = 20 * scale;
+  const float room = std::max(40 * scale, width - left - figures_width - 16 * scale);
+  ImFont* font = fonts.large;
+  context.verdict = WrapText(font, verdict, room);
+  if (context.verdict.size() > 2) {
+    font = fonts.bold;
+    context.verdict = WrapText(font, verdict, room);
+  }
+  const float line_height = font->FontSize * 1.25f;
+  const float text_height = line_height * static_cast<float>(context.verdict.size());
+  const float height = std::floor(std::max(58 * scale, text_height + 16 * scale));
+  context.gui->Fill(0, 0, width, height, colour::kPanel);
+  list->AddRectFilled(ImVec2(0, 0), ImVec2(6 * scale, height), tint);
+  float x = width - 16 * scale;
   for (auto figure = figures.rbegin(); figure != figures.rend(); ++figure) {
-    const float width =
-        std::max(TextWidth(fonts.large, figure->first), TextWidth(fonts.small, figure->second));
-    x -= width;
+    x -= width_of(*figure) - 24 * scale;
     const bool loss = figure->second == "events lost";
     const Colour value = loss                      ? SeverityColour("critical")
                          : figure->first == "LIVE" ? colour::kAccent
                                                    : colour::kText;
-    const float top = rect.y + (rect.height - 36 * scale) / 2;
+    const float top = (height - 36 * scale) / 2;
     Text(list, fonts.large, x, top, value, figure->first);
     Text(list, fonts.small, x, top + 22 * scale, colour::kDim, figure->second);
     x -= 24 * scale;
   }
-  const float left = rect.x + 20 * scale;
-  const auto lines = WrapText(fonts.large, verdict, x - left, 2);
-  const float line_height = fonts.large->FontSize * 1.25f;
-  float y = rect.y + (rect.height - line_height * static_cast<float>(lines.size())) / 2 - scale;
-  for (const std::string& line : lines) {
-    Text(list, fonts.large, left, y, colour::kText, line);
+  float y = (height - text_height) / 2 - scale;
+  for (const std::string& line : context.verdict) {
+    Text(list, font, left, y, colour::kText, line);
     y += line_height;
   }
+  return height;
 }
 
 }  // namespace poolscope
