@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "viewer/bandwidth.h"
 #include "viewer/curve.h"
 
 namespace poolscope {
@@ -208,14 +209,21 @@ Status PictureMaker::MakeRanges(const Lane& lane, const Order& order, LanePictur
 Status PictureMaker::MakeStates(const Catalog& catalog, const Lane& lane, const Order& order,
                                 LanePicture& picture) {
   std::vector<StateSlice> ranges;
+  Result<bool> discards = ReadDiscards(catalog, order);
+  if (!discards) return discards.error();
+  if (cancelled_) return {};
   Result<bool> decoded =
       ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
-        const std::optional<State> state =
-            StateOf(event, StageOf(event, batch, catalog.transfer_schema));
+        std::optional<State> state = StateOf(event, StageOf(event, batch, catalog.transfer_schema));
+        if (event.category == static_cast<uint32_t>(Category::kWork) &&
+            discards_->discards.Has(lane.subject, lane.worker, event,
+                                    batch.Payload(event, catalog.work_schema))) {
+          state = State::kBusyDiscarded;
+        }
         if (state) ranges.push_back({event.start_ns, event.end_ns(), *state});
       });
   if (!decoded) return decoded.error();
-  if (*decoded && !ranges.empty()) {
+  if (*decoded && *discards && !ranges.empty()) {
     for (const EventLossRow& loss : catalog.losses) {
       if (loss.place == "session" || loss.place == "collector") {
         ranges.push_back({loss.first_ns, loss.last_ns, State::kUnknown});
@@ -326,32 +334,33 @@ Status PictureMaker::MakeBandwidth(const Catalog& catalog, const Lane& lane, con
   const int64_t bucket_ns = picture.column_ns * 3;
   const int64_t first = order.begin_ns / bucket_ns * bucket_ns;
   const auto buckets = static_cast<size_t>((order.end_ns - first) / bucket_ns + 1);
-  std::vector<double> bytes(buckets, 0.0);
-  Result<bool> decoded =
-      ForEvents(lane.tracks, order, [&](const Event& event, const EventBatch& batch) {
-        if (event.name != *name) return;
-        const auto payload = batch.Payload(event, catalog.transfer_schema);
-        if (payload.size() <= kTransferWireBytes) return;
-        if (payload[kTransferStage] != static_cast<uint64_t>(Stage::kWire)) return;
-        if (payload[kTransferWireBytes] == kNoValue) return;
-        const double rate = static_cast<double>(payload[kTransferWireBytes]) /
-                            static_cast<double>(std::max<int64_t>(1, event.duration_ns));
-        ++picture.events;
-        int64_t at = std::max(event.start_ns, first);
-        while (at < event.end_ns()) {
-          const auto bucket = static_cast<size_t>((at - first) / bucket_ns);
-          if (bucket >= buckets) break;
-          const int64_t until =
-              std::min(event.end_ns(), first + static_cast<int64_t>(bucket + 1) * bucket_ns);
-          bytes[bucket] += rate * static_cast<double>(until - at);
-          at = until;
-        }
-      });
-  if (!decoded) return decoded.error();
-  if (*decoded) {
+  BandwidthBuckets rates(first, bucket_ns, buckets);
+  bool all_decoded = true;
+  for (const int64_t track : lane.tracks) {
+    std::vector<WireMessage> messages;
+    // Whole chunks, so that what is averaged does not change as the view moves.
+    Result<bool> decoded = ForEvents(
+        {track}, order,
+        [&](const Event& event, const EventBatch& batch) {
+          if (event.name != *name) return;
+          const auto payload = batch.Payload(event, catalog.transfer_schema);
+          if (payload.size() <= kTransferWireBytes) return;
+          if (payload[kTransferStage] != static_cast<uint64_t>(Stage::kWire)) return;
+          if (payload[kTransferWireBytes] == kNoValue) return;
+          messages.push_back(
+              {event.start_ns, event.end_ns(), static_cast<double>(payload[kTransferWireBytes])});
+          if (Overlaps(event.start_ns, event.end_ns(), order)) ++picture.events;
+        },
+        true);
+    if (!decoded) return decoded.error();
+    all_decoded = *decoded;
+    if (!all_decoded || cancelled_) break;
+    for (const WireRate& rate : RatesOf(std::move(messages))) rates.Add(rate);
+  }
+  if (all_decoded) {
     for (size_t i = 0; i < buckets; ++i) {
-      const double rate = bytes[i] / static_cast<double>(bucket_ns) * 1e9;
-      const int64_t begin = first + static_cast<int64_t>(i) * bucket_ns;
+      const double rate = rates.PerSecond(i);
+      const int64_t begin = rates.BeginOf(i);
       if (begin + bucket_ns < catalog.begin_ns || begin > catalog.end_ns) continue;
       if (!picture.samples.empty() && picture.samples.back().high == rate) {
         picture.samples.back().end_ns = begin + bucket_ns;
@@ -362,10 +371,13 @@ Status PictureMaker::MakeBandwidth(const Catalog& catalog, const Lane& lane, con
   } else {
     Result<std::vector<LinkColumn>> columns = Windows(catalog, order).LinkOf(lane.subject);
     if (!columns) return columns.error();
-    for (const LinkColumn& column : *columns) {
-      const double rate = static_cast<double>(column.wire_bytes) /
-                          static_cast<double>(column.end_ns - column.begin_ns) * 1e9;
-      picture.samples.push_back({column.begin_ns, column.end_ns, rate, rate});
+    const LinkRow* link = catalog.FindLink(lane.subject);
+    const std::vector<double> of_columns =
+        RatesOfColumns(*columns, link == nullptr ? 1 : link->lanes);
+    picture.events = 0;
+    for (size_t i = 0; i < columns->size(); ++i) {
+      const LinkColumn& column = (*columns)[i];
+      picture.samples.push_back({column.begin_ns, column.end_ns, of_columns[i], of_columns[i]});
     }
   }
   FinishCurve(picture);

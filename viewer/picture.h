@@ -10,6 +10,7 @@
 #include "viewer/bars.h"
 #include "viewer/catalog.h"
 #include "viewer/chunk_cache.h"
+#include "viewer/discards.h"
 #include "viewer/window_columns.h"
 
 namespace poolscope {
@@ -87,12 +88,21 @@ class PictureMaker {
   void MakeCurve(const Catalog& catalog, const Order& order, Points points, LanePicture& picture);
   Result<uint32_t> LinkName(const std::string& link);
 
+  // False where there are too many marks to read: then the windows know what was discarded.
+  Result<bool> ReadDiscards(const Catalog& catalog, const Order& order);
   WindowColumns& Windows(const Catalog& catalog, const Order& order);
 
   const Store& store_;
   ChunkCache& cache_;
   std::optional<WindowColumns> windows_;  // of the last order
   Store::Span windows_span_;
+  // What was discarded of the last order's span, at any time after; without it not read.
+  struct KnownDiscards {
+    int64_t begin_ns, end_ns;
+    bool complete;
+    Discards discards;
+  };
+  std::optional<KnownDiscards> discards_;
   bool cancelled_ = false;
 };
 

@@ -157,6 +157,59 @@ TEST_F(StoreWithARun, StatesOfAPictureAgreeWithTheEvents) {
   EXPECT_DOUBLE_EQ(all, 1000.0 * kPeriod);
 }
 
+TEST_F(StoreWithARun, DiscardedWorkIsNotShownAsPlainBusy) {
+  ASSERT_TRUE(writer_->Begin().ok());
+  const uint32_t work_schema = *writer_->Intern(kWorkSchema);
+  const auto add = [&](EventBatch& batch, Event event, uint32_t schema,
+                       std::vector<uint64_t> fields) {
+    event.payload_offset = static_cast<uint32_t>(batch.words.size());
+    batch.words.push_back(uint64_t{schema} | uint64_t{fields.size()} << 32);
+    batch.words.insert(batch.words.end(), fields.begin(), fields.end());
+    event.payload_words = static_cast<uint16_t>(fields.size() + 1);
+    batch.events.push_back(event);
+  };
+  EventBatch works;
+  for (uint64_t i = 0; i < 4; ++i) {  // micro-batches 0 to 3 of step 7
+    Event work;
+    work.start_ns = kStart + static_cast<int64_t>(i) * kPeriod;
+    work.duration_ns = kPeriod;
+    work.name = forward_;
+    work.domain = domain_;
+    work.category = static_cast<uint32_t>(Category::kWork);
+    add(works, work, work_schema, {7, i, 5, kNoValue, kNoValue});
+  }
+  ASSERT_TRUE(writer_->Append(track_, works).ok());
+  Event mark;
+  mark.kind = EventKind::kMark;
+  mark.start_ns = kStart + 100 * kPeriod;  // long after the span looked at
+  mark.name = weights_;
+  mark.domain = domain_;
+  mark.category = static_cast<uint32_t>(Category::kDiscard);
+  std::vector<uint64_t> fields(kTransferFields, kNoValue);
+  fields[kTransferSource] = 0;
+  fields[kTransferVersion] = 5;
+  fields[kTransferStep] = 7;
+  fields[kTransferMicroBatch] = 2;
+  EventBatch marks;
+  add(marks, mark, schema_, fields);
+  const int64_t thread = *writer_->PutThread({0, "5e55", 8, "update", "update", 0});
+  ASSERT_TRUE(writer_->Append(*writer_->TrackId({0, kRun, thread, 2, 0}), marks).ok());
+  ASSERT_TRUE(writer_->Put(RunRow{kRun, "host", "job", kStart, kStart + 200 * kPeriod, true}).ok());
+  ASSERT_TRUE(writer_->Commit().ok());
+  const Store store = Reader();
+  ChunkCache cache(size_t{16} << 20);
+  PictureMaker maker(store, cache);
+  const auto catalog = *ReadCatalog(store, kRun, nullptr);
+  const auto picture = *maker.Make(*catalog, LaneOf(*catalog, LaneKind::kStates),
+                                   {kStart, kStart + 4 * kPeriod, kPeriod / 10, true, {}});
+  ASSERT_EQ(picture->states.size(), 3u);
+  EXPECT_EQ(picture->states[0].share[static_cast<size_t>(State::kBusy)], 255);
+  EXPECT_EQ(picture->states[1].share[static_cast<size_t>(State::kBusyDiscarded)], 255);
+  EXPECT_EQ(picture->states[1].begin_ns, kStart + 2 * kPeriod);
+  EXPECT_EQ(picture->states[1].end_ns, kStart + 3 * kPeriod);
+  EXPECT_EQ(picture->states[2].share[static_cast<size_t>(State::kBusy)], 255);
+}
+
 TEST_F(StoreWithARun, CacheStaysWithinItsBoundAndKeepsTheNewest) {
   Grow(100'000);
   const Store store = Reader();
