@@ -259,20 +259,25 @@ class Simulation {
     return link.model().take_ns + link.decode_ns() + link.apply_ns();
   }
 
+  // Synchronous: takes one message out, or waits for it.
+  void ReceiveOne(Worker& worker) {
+    LinkState& link = In(worker);
+    if (!link.Arrived(worker.index)) {
+      Wait(worker, Sleep::kMessage, Doing::kWaitLink);
+      return;
+    }
+    TakeFrom(worker);
+    ++worker.received;
+    Spend(worker, TakingNs(link), Doing::kOther);
+  }
+
   // Synchronous: all shards of the step's weights.
   bool ReceiveWeights(Worker& worker) {
     if (worker.received == model_.update.workers) {
       worker.phase = Phase::kBegin;
       return true;
     }
-    LinkState& link = In(worker);
-    if (!link.Arrived(worker.index)) {
-      Wait(worker, Sleep::kMessage, Doing::kWaitLink);
-      return false;
-    }
-    TakeFrom(worker);
-    ++worker.received;
-    Spend(worker, TakingNs(link), Doing::kOther);
+    ReceiveOne(worker);
     return false;
   }
 
@@ -336,14 +341,7 @@ class Simulation {
       worker.phase = Phase::kOperations;
       return true;
     }
-    LinkState& link = In(worker);
-    if (!link.Arrived(worker.index)) {
-      Wait(worker, Sleep::kMessage, Doing::kWaitLink);
-      return false;
-    }
-    TakeFrom(worker);
-    ++worker.received;
-    Spend(worker, TakingNs(link), Doing::kOther);
+    ReceiveOne(worker);
     return false;
   }
 

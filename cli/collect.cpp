@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/collector_flags.h"
 #include "cli/commands.h"
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
@@ -104,16 +105,7 @@ void AddCollectCommand(CLI::App& app, int& exit_code) {
       ->add_option("--run-dir", arguments->run_dir,
                    "folder of the session files (default /dev/shm/poolscope-<uid>)")
       ->type_name("DIR");
-  command->add_option("--pools", arguments->pools, "pool mapping: a TOML file or a preset's name")
-      ->type_name("FILE|PRESET");
-  command
-      ->add_option("--metrics", arguments->metrics,
-                   "serve Prometheus metrics there, for example :9464 (port 0: a free one)")
-      ->type_name("ADDR")
-      ->check([](const std::string& text) {
-        const auto address = ParseMetricsAddress(text);
-        return address.ok() ? std::string() : address.error().message;
-      });
+  AddCollectorFlags(*command, arguments->pools, arguments->metrics);
   command->add_option("--user", arguments->users, "as root: also read this user's sessions")
       ->type_name("NAME");
   command->add_flag_callback(

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "advisor/report.h"
+#include "cli/collector_flags.h"
 #include "cli/commands.h"
 #include "cli/group_signals.h"
 #include "collector/collector.h"
@@ -393,16 +394,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       app.add_subcommand("run", "Run a job under the agent, store its trace and print the report");
   command->add_option("--store", arguments->store, "store to write (default poolscope-<time>.db)")
       ->type_name("FILE");
-  command->add_option("--pools", arguments->pools, "pool mapping: a TOML file or a preset's name")
-      ->type_name("FILE|PRESET");
-  command
-      ->add_option("--metrics", arguments->metrics,
-                   "serve Prometheus metrics there, for example :9464 (port 0: a free one)")
-      ->type_name("ADDR")
-      ->check([](const std::string& text) {
-        const auto address = ParseMetricsAddress(text);
-        return address.ok() ? std::string() : address.error().message;
-      });
+  AddCollectorFlags(*command, arguments->pools, arguments->metrics);
   command
       ->add_option("--run-dir", arguments->run_dir,
                    "folder of the session files, in tmpfs (default: a private one)")
