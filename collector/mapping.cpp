@@ -39,6 +39,7 @@ constexpr Meaning kMeanings[] = {
     {"blocked_link", Category::kBlockedLink, Stage::kQueued, true},
     {"wait_credit", Category::kWaitCredit, Stage::kQueued, false},
     {"wait_peer", Category::kWaitPeer, Stage::kQueued, false},
+    {"host", Category::kHost, Stage::kQueued, false},
     {"input", Category::kInput, Stage::kQueued, false},
     {"other_work", Category::kOtherWork, Stage::kQueued, false},
     {"phase", Category::kPhase, Stage::kQueued, false},

@@ -60,7 +60,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     for (const Event& event : batch.events) {
       Activity activity;
       if (event.domain == domain && domain != 0) {
-        if (event.category < 1 || event.category > static_cast<uint32_t>(Category::kPhase)) {
+        if (event.category < 1 || event.category > static_cast<uint32_t>(kLastCategory)) {
           continue;
         }
         activity.category = static_cast<Category>(event.category);

@@ -154,7 +154,7 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
                             std::span<const uint64_t> payload, Activity& out) {
   const SessionDefinitions& known = reader_.definitions();
   if (domain == poolscope_domain_) {
-    if (category < 1 || category > static_cast<uint32_t>(Category::kPhase)) return false;
+    if (category < 1 || category > static_cast<uint32_t>(kLastCategory)) return false;
     out.category = static_cast<Category>(category);
     if (NamesLink(out.category)) {
       if (links_.size() <= name) links_.resize(known.strings.size(), -2);

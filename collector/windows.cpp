@@ -201,6 +201,9 @@ StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, b
     case Category::kWaitPeer:
       interval.state = State::kWaitPeer;
       break;
+    case Category::kHost:
+      interval.state = State::kHostBound;  // where the device works, that wins
+      break;
     case Category::kInput:
       interval.state = State::kInput;
       break;

@@ -37,9 +37,9 @@ enum EventColumn : int {
   kPayload,
 };
 
-constexpr const char* kCategories[] = {nullptr,        "work",        "transfer",  "wait_link",
-                                       "blocked_link", "wait_credit", "wait_peer", "input",
-                                       "other_work",   "step",        "discard",   "phase"};
+constexpr const char* kCategories[] = {
+    nullptr, "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
+    "input", "other_work", "step",     "discard",   "phase",        "host"};
 
 struct EventTable : sqlite3_vtab {
   explicit EventTable(sqlite3* connection) : sqlite3_vtab{}, db(connection), texts(connection) {}

@@ -34,7 +34,9 @@ enum class Category : uint32_t {
   kStep = 9,         // a mark: an optimizer update was made
   kDiscard = 10,     // a mark: a message was thrown away (stale, aborted); name = link
   kPhase = 11,       // warm-up, compile, evaluation: left out of advice; name = phase
+  kHost = 12,        // host work that feeds a device; name = operation
 };
+inline constexpr Category kLastCategory = Category::kHost;
 
 enum class Stage : uint64_t { kQueued = 0, kEncode = 1, kWire = 2, kDecode = 3, kApply = 4 };
 

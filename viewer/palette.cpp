@@ -98,6 +98,8 @@ Colour RangeColour(uint32_t category, const std::string& name, size_t link_index
       return StateColour(State::kWaitCredit);
     case Category::kWaitPeer:
       return StateColour(State::kWaitPeer);
+    case Category::kHost:
+      return StateColour(State::kHostBound);
     case Category::kInput:
       return StateColour(State::kInput);
     case Category::kOtherWork:

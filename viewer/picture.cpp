@@ -69,6 +69,8 @@ std::optional<State> StateOf(const Event& event, uint64_t stage) {
       return State::kWaitLink;
     case Category::kWaitPeer:
       return State::kWaitPeer;
+    case Category::kHost:
+      return State::kHostBound;
     case Category::kInput:
       return State::kInput;
     case Category::kOtherWork:

@@ -33,6 +33,8 @@ std::string KindOf(const Event& event, uint64_t stage) {
       return "wait for credit (lag bound)";
     case Category::kWaitPeer:
       return "wait for peers of its pool";
+    case Category::kHost:
+      return "host work for the device";
     case Category::kInput:
       return "data loading";
     case Category::kOtherWork:

@@ -159,6 +159,20 @@ TEST_F(Windows, WorkWaitAndIdle_AddUpToTheWindow) {
   EXPECT_EQ(windows[0].worker_links[0].unattributed_ns, 500 * kMs) << "its message is not known";
 }
 
+TEST_F(Windows, HostWork_IsHostBoundOnlyWhereTheDeviceIsEmpty) {
+  // Two threads of one worker: the host launches from 0 to 500, the device works in between.
+  builder_.Add(At(Category::kHost, compute_, 0, 500));
+  builder_.Add(At(Category::kWork, compute_, 100, 400));
+  builder_.Add(At(Category::kInput, compute_, 450, 600));
+  const auto windows = Close(1000);
+  ASSERT_EQ(windows.size(), 1u);
+  const StateNs& states = windows[0].workers[0].state_ns;
+  EXPECT_EQ(Of(states, State::kBusy), 300 * kMs);
+  EXPECT_EQ(Of(states, State::kHostBound), 200 * kMs);
+  EXPECT_EQ(Of(states, State::kInput), 100 * kMs);
+  EXPECT_EQ(Of(states, State::kIdle), 400 * kMs);
+}
+
 TEST_F(Windows, RangeOverSeveralWindows_CountsInEach) {
   builder_.Add(At(Category::kWork, compute_, 500, 2500));
   const auto windows = Close(3000);

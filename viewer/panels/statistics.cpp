@@ -21,6 +21,8 @@ const char* GroupOf(uint32_t category) {
       return "wait, credit";
     case Category::kWaitPeer:
       return "wait, peer";
+    case Category::kHost:
+      return "host";
     case Category::kInput:
       return "input";
     case Category::kOtherWork:

@@ -8,6 +8,7 @@
 //   who      poolscope_worker   once on each thread that does a pool's work
 //            poolscope_link     once per link; poolscope_setting for the knobs of the run
 //   work     poolscope_begin(POOLSCOPE_WORK, op) ... poolscope_end_work(&w)
+//   host     poolscope_begin(POOLSCOPE_HOST, op) ... poolscope_end() where a host feeds a device
 //   waits    poolscope_begin(POOLSCOPE_WAIT_LINK, link) ... poolscope_end_wait(source, sequence)
 //   stages   poolscope_begin(POOLSCOPE_TRANSFER, link) ... poolscope_end_transfer(&t)
 //            poolscope_queue_begin / poolscope_queue_end where another thread takes the message
@@ -15,7 +16,9 @@
 //   progress poolscope_step once per optimizer update, poolscope_discard per message thrown away
 //
 // Begin/end pairs nest per thread. Work and wait ranges must not overlap on one thread: end the
-// work before waiting. Strings come from poolscope_name(), registered once and reused.
+// work before waiting. A worker may have several threads: one that launches (POOLSCOPE_HOST) and
+// one whose POOLSCOPE_WORK ranges are what its device does; where both hold, the device counts.
+// Strings come from poolscope_name(), registered once and reused.
 //
 // Messages and work are joined by keys: a transfer is (link, source, sequence), carries the step
 // and micro-batch of the work that produced it, and its apply stage lies on the worker that
@@ -46,7 +49,8 @@ enum poolscope_category {
   POOLSCOPE_OTHER_WORK = 8,    // checkpoint, evaluation, side work
   POOLSCOPE_STEP = 9,          // mark: one optimizer update
   POOLSCOPE_DISCARD = 10,      // mark: a message was thrown away; name = link
-  POOLSCOPE_PHASE = 11         // warm-up, compile, evaluation: advice leaves it out; name = phase
+  POOLSCOPE_PHASE = 11,        // warm-up, compile, evaluation: advice leaves it out; name = phase
+  POOLSCOPE_HOST = 12          // host work that feeds a device (launching); name = operation
 };
 
 enum poolscope_stage {
@@ -135,8 +139,8 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
   static const char* const wait[] = {"source", "sequence"};
   static const char* const step[] = {"step", "version", "tokens", "micro_batches", "loss"};
   static const char* const categories[] = {
-      "",          "work",  "transfer",   "wait_link", "blocked_link", "wait_credit",
-      "wait_peer", "input", "other_work", "step",      "discard",      "phase"};
+      "",      "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
+      "input", "other_work", "step",     "discard",   "phase",        "host"};
   nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
   if (domain) {
     // Two threads that come here at once register the same content twice, which is harmless.
@@ -145,7 +149,7 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
     state->work_schema = poolscope_schema_(domain, "poolscope.work", work, 5, SIZE_MAX, SIZE_MAX);
     state->wait_schema = poolscope_schema_(domain, "poolscope.wait", wait, 2, SIZE_MAX, SIZE_MAX);
     state->step_schema = poolscope_schema_(domain, "poolscope.step", step, 5, SIZE_MAX, 4);
-    for (uint32_t i = 1; i < 12; ++i) nvtxDomainNameCategoryA(domain, i, categories[i]);
+    for (uint32_t i = 1; i < 13; ++i) nvtxDomainNameCategoryA(domain, i, categories[i]);
   }
   state->domain = domain;
   __atomic_store_n(&state->ready, 1, __ATOMIC_RELEASE);
@@ -231,7 +235,7 @@ static inline void poolscope_begin(uint32_t category, nvtxStringHandle_t name) {
   nvtxDomainRangePushEx(state->domain, &attr);
 }
 
-// Closes a range that has nothing to add (input, other work, phase, wait on credit or peer).
+// Closes a range that has nothing to add (input, other work, phase, host, wait on credit or peer).
 static inline void poolscope_end(void) {
   struct poolscope_state_* state = poolscope_state();
   if (state->domain) nvtxDomainRangePop(state->domain);
