@@ -4,12 +4,11 @@
 #include <deque>
 #include <mutex>
 
+#include "reference-trainer/link.h"
 #include "reference-trainer/message.h"
 #include "reference-trainer/signal.h"
 
 namespace poolscope::trainer {
-
-enum class Reserved { kYes, kFull, kClosed };
 
 // The messages on their way to one receiver on one link: `depth` slots. A slot is taken before the
 // hand-over and freed when the receiver takes the message out; senders that found none get them in

@@ -31,12 +31,13 @@ Payloads PayloadsOf(const Job& job, bool of_an_update) {
   Payloads payloads;
   const auto replica = job.MakeReplica();
   if (!replica) return payloads;
-  payloads.weights_before.assign(replica->values().begin(), replica->values().end());
+  const auto shard = job.MakeShard(job.AllRanges());
+  payloads.weights_before.assign(shard->values().begin(), shard->values().end());
   if (!of_an_update) return payloads;
   replica->Forward(0);
   replica->Backward();
-  payloads.gradients.assign(replica->gradients().begin(), replica->gradients().end());
-  const auto shard = job.MakeShard(0, 1);
+  const auto gradients = replica->Gradients(job.AllRanges());
+  payloads.gradients.assign(gradients.begin(), gradients.end());
   shard->Add(payloads.gradients);
   shard->Update(1);
   payloads.weights_after.assign(shard->values().begin(), shard->values().end());

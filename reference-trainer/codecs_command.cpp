@@ -156,7 +156,7 @@ std::string MeasureRows(const Request& request, const Corpus& corpus, std::deque
   options.mode = Mode::kMonolithic;
   const Job job(options, &corpus);
   const auto replica = job.MakeReplica();
-  const auto shard = job.MakeShard(0, 1);
+  const auto shard = job.MakeShard(job.AllRanges());
   const ModelOptions& model = options.model;
   const auto kinds = KindsOf(
       Parameters({model.layers, model.width, model.heads, model.context, model.untied_head}));
@@ -179,17 +179,17 @@ std::string MeasureRows(const Request& request, const Corpus& corpus, std::deque
       replica->Forward(step * options.micro_batches + m);
       replica->Backward();
     }
-    shard->Add(replica->gradients());
+    shard->Add(replica->Gradients(job.AllRanges()));
     shard->Update(1.0 / static_cast<double>(options.micro_batches));
-    replica->Install(0, shard->values());
+    replica->Install(job.AllRanges(), shard->values());
     if (step + counted + before < options.steps) continue;
     for (size_t i = 0; i < rows.size(); ++i) {
       Row& row = rows[i];
       const bool gradients = row.payload == std::string_view("gradients");
       if (step + counted == options.steps) row.measure.StartCounting();
       std::string error;
-      const auto values =
-          kinds[i % kinds.size()].Gather(gradients ? replica->gradients() : shard->values());
+      const auto values = kinds[i % kinds.size()].Gather(
+          gradients ? replica->Gradients(job.AllRanges()) : shard->values());
       if (!row.measure.Add(values, error)) {
         return fmt::format("codec {} on {}: {}", row.codec, row.payload, error);
       }

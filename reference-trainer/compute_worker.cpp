@@ -32,7 +32,7 @@ uint64_t ComputeWorker::HeldVersion() const {
 
 void ComputeWorker::RunSync() {
   const Options& options = job_.options();
-  for (uint64_t step = 0; job_.gate.Begin(step); ++step) {
+  for (uint64_t step = 0; job_.coordinator->BeginStep(step); ++step) {
     Message sum;
     sum.step = step;
     sum.version = step;
@@ -74,16 +74,15 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
     InstallArrived(wait);
-    const Admission::Attempt attempt = job_.admission.TryStart(HeldVersion());
+    const Admission::Attempt attempt = job_.coordinator->TryStart(HeldVersion());
     switch (attempt.start) {
       case Admission::Start::kStarted:
-        poolscope_sample(job_.annotations.credits, static_cast<double>(job_.admission.credits()));
         return attempt;
       case Admission::Start::kNoCredit:
         wait.Begin(POOLSCOPE_WAIT_CREDIT, job_.gradients->annotation());
         break;
       case Admission::Start::kNothingLeft:
-        if (HeldVersion() >= job_.admission.steps()) return std::nullopt;
+        if (HeldVersion() >= job_.coordinator->steps()) return std::nullopt;
         [[fallthrough]];
       case Admission::Start::kNeedsWeights:
         wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
@@ -107,10 +106,7 @@ void ComputeWorker::SendGradients(const Message& header) {
     message->micro_batches = header.micro_batches;
     message->tokens = header.tokens;
     std::span<const float> values;
-    if (replica_) {
-      const Part part = job_.ShardPart(shard);
-      values = replica_->gradients().subspan(part.begin, part.end - part.begin);
-    }
+    if (replica_) values = replica_->Gradients(job_.ShardRanges(shard));
     // Weights are taken in while the gradients' buffer is full: an update worker that cannot
     // deliver them would not empty it.
     Send(*job_.gradients, job_.options().gradients.codec, std::move(message), values,
@@ -127,7 +123,7 @@ void ComputeWorker::InstallArrived(OpenWait& wait) {
     const uint64_t source = message->source;
     MessagePtr& before = newest[source];
     if (before && before->block.codec.needs_every_message()) {
-      Open(*job_.weights, *before, job_.ShardPart(source));
+      Open(*job_.weights, *before, SizeOf(job_.ShardRanges(source)));
     }
     before = std::move(message);
   }
@@ -135,10 +131,10 @@ void ComputeWorker::InstallArrived(OpenWait& wait) {
 }
 
 void ComputeWorker::Install(MessagePtr message) {
-  const Part part = job_.ShardPart(message->source);
-  Open(*job_.weights, *message, part);
+  const Ranges& ranges = job_.ShardRanges(message->source);
+  Open(*job_.weights, *message, SizeOf(ranges));
   Apply(*job_.weights, *message, [&] {
-    if (replica_) replica_->Install(part.begin, message->values);
+    if (replica_) replica_->Install(ranges, message->values);
   });
   held_[message->source] = message->version;
 }

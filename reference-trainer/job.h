@@ -1,24 +1,19 @@
 #pragma once
 
-#include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "reference-trainer/admission.h"
 #include "reference-trainer/annotations.h"
+#include "reference-trainer/coordinator.h"
 #include "reference-trainer/data.h"
 #include "reference-trainer/device.h"
 #include "reference-trainer/journal.h"
 #include "reference-trainer/link.h"
+#include "reference-trainer/model/parameters.h"
 #include "reference-trainer/model/replica.h"
 #include "reference-trainer/model/shard.h"
 #include "reference-trainer/options.h"
-#include "reference-trainer/step_gate.h"
-#include "reference-trainer/version_clock.h"
 
 namespace poolscope::trainer {
 
@@ -37,34 +32,23 @@ class Job {
 
   std::unique_ptr<Device> MakeDevice(size_t number) const;  // a number of its own per worker
   std::unique_ptr<Replica> MakeReplica() const;             // null where nothing is computed
-  std::unique_ptr<Shard> MakeShard(size_t index, size_t count) const;
+  std::unique_ptr<Shard> MakeShard(const Ranges& ranges) const;
 
   // Bytes before encoding of shard `index`.
   uint64_t GradientBytes(size_t index) const;
   uint64_t WeightBytes(size_t index) const;
   // Where its values lie among all; empty where nothing is computed.
-  Part ShardPart(size_t index) const;
+  const Ranges& ShardRanges(size_t index) const { return shards_[index]; }
+  Ranges AllRanges() const { return {{0, parameters_}}; }
 
-  // The run ends with this message (the first one counts); all workers are woken.
-  void Fail(const std::string& message);
-  std::string failure();
   // Throws Abandoned where the run has failed. Workers look whenever they wait.
   void CheckRunning() const;
-
-  // The run ends after the current step.
-  void StopAfterCurrentStep();
-  void NotifyComputeWorkers();
-
-  // The squared norm of shard's part of the mean gradient of `step`; the last one makes the sample.
-  void AddSquaredNorm(uint64_t step, double squares, size_t shards);
 
   const Annotations annotations;
   std::vector<std::unique_ptr<Signal>> compute_signals;  // by worker
   std::vector<std::unique_ptr<Signal>> update_signals;
-  StepGate gate;        // synchronous and monolithic
-  Admission admission;  // asynchronous
-  VersionClock clock;
   Journal journal;
+  std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
 
  private:
@@ -73,15 +57,8 @@ class Job {
   const Options options_;
   const Corpus* const corpus_;
   const GptShape shape_;
-  size_t parameters_ = 0;
-  std::atomic<bool> failed_ = false;
-  std::mutex mutex_;
-  std::string failure_;  // guarded by mutex_
-  struct Norm {
-    double squares = 0;
-    size_t shards = 0;
-  };
-  std::map<uint64_t, Norm> norms_;  // by step; guarded by mutex_
+  const size_t parameters_;           // 0 where nothing is computed
+  const std::vector<Ranges> shards_;  // by update worker
 };
 
 }  // namespace poolscope::trainer

@@ -1,24 +1,22 @@
 #pragma once
 
-#include <condition_variable>
-#include <deque>
-#include <memory>
-#include <mutex>
+#include <poolscope/annotate.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "reference-trainer/buffer.h"
+#include "reference-trainer/message.h"
+#include "reference-trainer/signal.h"
 
 namespace poolscope::trainer {
 
-// A directed channel from one pool to another, with the speed of a network that is not there.
-//
-//   sender ──hand over──▶ queue ──FIFO──▶ lane: bytes ÷ bandwidth ──▶ latency ──▶ receiver's buffer
-//
-// Each lane is a thread that carries one message at a time; latency does not occupy it. A message
-// that finds its lane free is on the wire from the instant of its hand-over, and one that follows
-// another from the instant the other left, so that the lanes' own wake-up times do not add up.
+enum class Reserved { kYes, kFull, kClosed };
+
+// A directed channel from one pool to another, with a buffer of `depth` slots per receiver. A
+// sender reserves a slot, then hands its message over; the receiver that takes it out frees the
+// slot. Any thread may call, unless stated.
 class Link {
  public:
   struct Shape {
@@ -34,54 +32,42 @@ class Link {
     uint64_t wire_bytes = 0;
   };
 
-  // `receivers`: one signal per worker of the receiving pool; they outlive the link.
-  Link(std::string name, Shape shape, size_t senders, const std::vector<Signal*>& receivers);
-  ~Link();  // messages not yet delivered are dropped
+  Link(std::string name, Shape shape, size_t senders, size_t receivers)
+      : name_(std::move(name)),
+        shape_(shape),
+        receivers_(receivers),
+        annotation_(poolscope_name(name_.c_str())),
+        next_sequence_(senders, 0) {}
+  virtual ~Link() = default;  // messages not yet delivered are dropped
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   const std::string& name() const { return name_; }
   nvtxStringHandle_t annotation() const { return annotation_; }
-  uint64_t capacity() const { return shape_.depth * buffers_.size(); }
+  uint64_t capacity() const { return shape_.depth * receivers_; }
   const Shape& shape() const { return shape_; }
-  Traffic traffic();
 
   // The next sequence number of `source`; only that worker's thread may ask.
   uint64_t NextSequence(size_t source) { return next_sequence_[source]++; }
 
-  // A slot in the buffer of `destination`; to be followed by HandOver.
-  Reserved TryReserve(size_t destination, Signal& sender);
-  void HandOver(MessagePtr message);
+  // A slot in the buffer of `destination`; to be followed by HandOver. kFull: `sender` is in line
+  // and is notified when it is its turn to try again.
+  virtual Reserved TryReserve(size_t destination, Signal& sender) = 0;
+  virtual void HandOver(MessagePtr message) = 0;
 
-  MessagePtr TryTake(size_t destination);
-  bool Arrived(size_t destination) const { return buffers_[destination]->Arrived(); }
-  void Close(size_t destination) { buffers_[destination]->Close(); }
-  size_t InUse(size_t destination) const { return buffers_[destination]->InUse(); }
+  // The oldest message that has arrived, or null.
+  virtual MessagePtr TryTake(size_t destination) = 0;
+  // The receiver has gone: senders no longer wait, what arrives is thrown away.
+  virtual void Close(size_t destination) = 0;
+
+  virtual Traffic traffic() = 0;
 
  private:
-  void Carry(size_t lane);
-  void CountDepth(int change);
-  void SampleDepth(int change);  // depth_mutex_ is held
-
-  // Constant after construction.
   const std::string name_;
   const Shape shape_;
-  nvtxStringHandle_t annotation_ = nullptr;
-  uint64_t depth_counter_ = 0;
-  // Own synchronisation, or one thread per element.
-  std::vector<std::unique_ptr<Buffer>> buffers_;
-  std::vector<uint64_t> next_sequence_;
-  // Guarded by depth_mutex_, which keeps the samples in the order of their values.
-  std::mutex depth_mutex_;
-  int64_t depth_ = 0;
-  // Guarded by mutex_.
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::deque<MessagePtr> queue_;
-  Traffic traffic_;
-  bool stopping_ = false;
-
-  std::vector<std::thread> lanes_;
+  const size_t receivers_;
+  const nvtxStringHandle_t annotation_;
+  std::vector<uint64_t> next_sequence_;  // by sender, each its thread's own
 };
 
 }  // namespace poolscope::trainer

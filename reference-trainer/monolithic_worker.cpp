@@ -8,8 +8,8 @@ void RunMonolithic(Job& job) {
   const Options& options = job.options();
   const auto device = job.MakeDevice(0);
   const auto replica = job.MakeReplica();
-  const auto shard = job.MakeShard(0, 1);
-  for (uint64_t step = 0; job.gate.Begin(step); ++step) {
+  const auto shard = job.MakeShard(job.AllRanges());
+  for (uint64_t step = 0; job.coordinator->BeginStep(step); ++step) {
     StepRecord record;
     record.step = step;
     if (replica) replica->ClearGradients();
@@ -19,9 +19,9 @@ void RunMonolithic(Job& job) {
                                   {step, m, step, step * options.micro_batches + m});
       record.tokens += job.tokens_of_micro_batch();
     }
-    if (shard) shard->Add(replica->gradients());
+    if (shard) shard->Add(replica->Gradients(job.AllRanges()));
     Optimize(job, *device, shard.get(), step, 1);
-    if (replica) replica->Install(0, shard->values());
+    if (replica) replica->Install(job.AllRanges(), shard->values());
     record.loss = loss_sum / static_cast<double>(options.micro_batches);
     TellStep(job, record, options.micro_batches);
   }

@@ -44,7 +44,7 @@ void Optimize(Job& job, Device& device, Shard* shard, uint64_t step, size_t shar
   Work(device, job.annotations.optimizer, seconds, work, [&] {
     if (shard) squares = shard->Update(1.0 / static_cast<double>(job.options().micro_batches));
   });
-  if (shard) job.AddSquaredNorm(step, squares, shards);
+  if (shard) job.coordinator->AddSquaredNorm(step, squares, shards);
 }
 
 void TellStep(Job& job, StepRecord record, uint64_t micro_batches) {
@@ -59,7 +59,7 @@ void TellStep(Job& job, StepRecord record, uint64_t micro_batches) {
   poolscope_sample(job.annotations.version, static_cast<double>(record.step + 1));
   if (record.loss == record.loss) poolscope_sample(job.annotations.loss, record.loss);
   poolscope_sample(job.annotations.tokens, static_cast<double>(record.tokens * (record.step + 1)));
-  job.journal.Add(record);
+  job.coordinator->Tell(record);
 }
 
 }  // namespace poolscope::trainer

@@ -92,12 +92,12 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
       if (const auto record = job.journal.Next(kPatience)) on_step(*record);
       if (!stopping && should_stop()) {
         stopping = true;
-        job.StopAfterCurrentStep();
+        job.coordinator->StopAfterCurrentStep();
       }
     }
   }
   if (traffic && job.gradients) *traffic = {job.gradients->traffic(), job.weights->traffic()};
-  return job.failure();
+  return job.coordinator->failure();
 }
 
 }  // namespace poolscope::trainer

@@ -9,7 +9,7 @@ namespace poolscope::trainer {
 
 UpdateWorker::UpdateWorker(Job& job, size_t index)
     : Worker(job, index, job.options().compute_workers + index, *job.update_signals[index]),
-      shard_(job.MakeShard(index, job.options().update_workers)) {}
+      shard_(job.MakeShard(job.ShardRanges(index))) {}
 
 void UpdateWorker::Probe() {
   if (index_ != 0) return;
@@ -29,7 +29,7 @@ void UpdateWorker::Run() {
 void UpdateWorker::RunSync() {
   const Options& options = job_.options();
   const uint64_t senders = std::min(options.compute_workers, options.micro_batches);
-  for (uint64_t step = 0; job_.gate.Begin(step); ++step) {
+  for (uint64_t step = 0; job_.coordinator->BeginStep(step); ++step) {
     // Decoded as they come, reduced by worker, so that the sum does not depend on who was first.
     std::vector<MessagePtr> by_worker(senders);
     Gathered gathered;
@@ -40,7 +40,7 @@ void UpdateWorker::RunSync() {
         continue;
       }
       MessagePtr message = Receive(*job_.gradients);
-      Open(*job_.gradients, *message, job_.ShardPart(index_));
+      Open(*job_.gradients, *message, SizeOf(job_.ShardRanges(index_)));
       const uint64_t source = message->source;
       by_worker[source] = std::move(message);
     }
@@ -49,7 +49,7 @@ void UpdateWorker::RunSync() {
 }
 
 void UpdateWorker::RunAsync() {
-  for (uint64_t step = 0; step < job_.admission.steps(); ++step) {
+  for (uint64_t step = 0; step < job_.coordinator->steps(); ++step) {
     Gathered gathered;
     while (gathered.messages < job_.options().micro_batches) {
       const auto ready = std::find_if(admitted_.begin(), admitted_.end(),
@@ -74,32 +74,27 @@ void UpdateWorker::Sort() {
 
 bool UpdateWorker::SortOnce() {
   std::deque<MessagePtr> deferred;
-  bool decided = false, discarded = false;
+  bool decided = false;
   for (MessagePtr& message : undecided_) {
-    const Admission::Decision decision = job_.admission.Ask(message->attempt);
+    const Admission::Decision decision = job_.coordinator->Ask(message->attempt);
     switch (decision.verdict) {
       case Admission::Verdict::kDeferred:
         deferred.push_back(std::move(message));
         continue;
       case Admission::Verdict::kAccepted:
-        Open(*job_.gradients, *message, job_.ShardPart(index_));
+        Open(*job_.gradients, *message, SizeOf(job_.ShardRanges(index_)));
         admitted_.push_back({decision.step, std::move(message)});
         break;
       case Admission::Verdict::kDiscarded: {
         message->applied_version = decision.step;
         const poolscope_transfer discard = message->Annotation(POOLSCOPE_APPLY);
         poolscope_discard(job_.gradients->annotation(), &discard);
-        discarded = true;
         break;
       }
     }
     decided = true;
   }
   undecided_ = std::move(deferred);
-  if (discarded) {
-    poolscope_sample(job_.annotations.credits, static_cast<double>(job_.admission.credits()));
-    job_.NotifyComputeWorkers();
-  }
   return decided && !undecided_.empty();
 }
 
@@ -120,11 +115,7 @@ void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
 void UpdateWorker::Update(uint64_t step, const Gathered& gathered) {
   const Options& options = job_.options();
   Optimize(job_, *device_, shard_.get(), step, options.update_workers);
-  if (job_.clock.Advance(index_) && options.mode == Mode::kAsync) {
-    job_.admission.Updated();
-    poolscope_sample(job_.annotations.credits, static_cast<double>(job_.admission.credits()));
-    job_.NotifyComputeWorkers();
-  }
+  job_.coordinator->Updated(index_);
   if (index_ == 0) {
     StepRecord record;
     record.step = step;
@@ -133,7 +124,7 @@ void UpdateWorker::Update(uint64_t step, const Gathered& gathered) {
     record.lag_mean =
         static_cast<double>(gathered.lag_sum) / static_cast<double>(gathered.messages);
     record.lag_max = gathered.lag_max;
-    record.discarded = job_.admission.discarded();
+    record.discarded = job_.coordinator->discarded();
     TellStep(job_, record, gathered.micro_batches);
   }
   for (uint64_t worker = 0; worker < options.compute_workers; ++worker) {

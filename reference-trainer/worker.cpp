@@ -77,7 +77,7 @@ MessagePtr Worker::Receive(Link& link) {
   }
 }
 
-void Worker::Open(const Link& link, Message& message, const Part& expected) {
+void Worker::Open(const Link& link, Message& message, size_t count) {
   const Codec& codec = message.block.codec;
   const bool staged = Staged(codec);
   bool good = true;
@@ -85,16 +85,15 @@ void Worker::Open(const Link& link, Message& message, const Part& expected) {
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
   device_->Run(
       static_cast<double>(message.raw_bytes) / StatedFigures(codec).decode_bytes_per_second, [&] {
-        good = decoders_[message.source].Decode(message.block, expected.end - expected.begin,
-                                                message.values, error);
+        good = decoders_[message.source].Decode(message.block, count, message.values, error);
       });
   if (staged) {
     const poolscope_transfer decode = message.Annotation(POOLSCOPE_DECODE);
     poolscope_end_transfer(&decode);
   }
   if (good) return;
-  job_.Fail(fmt::format("message {} of worker {} on link {} is damaged: {}", message.sequence,
-                        message.source, link.name(), error));
+  job_.coordinator->Fail(fmt::format("message {} of worker {} on link {} is damaged: {}",
+                                     message.sequence, message.source, link.name(), error));
   throw Abandoned{};
 }
 

@@ -33,9 +33,9 @@ class Worker {
   // Waits for the next message of `link`.
   MessagePtr Receive(Link& link);
 
-  // Decodes into message.values[expected], of nothing where nothing is computed; fails the run
-  // where the block is damaged.
-  void Open(const Link& link, Message& message, const Part& expected);
+  // Decodes into message.values[count], 0 where nothing is computed; fails the run where the block
+  // is damaged.
+  void Open(const Link& link, Message& message, size_t count);
 
   // Runs `math` as the message's apply stage.
   void Apply(const Link& link, const Message& message, const std::function<void()>& math);

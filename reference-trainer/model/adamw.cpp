@@ -10,15 +10,16 @@ constexpr double kWarmUpUpdates = 10;
 
 }  // namespace
 
-AdamW::AdamW(const Parameters& parameters, size_t begin, size_t end, Rates rates)
-    : rates_(rates), decays_(end - begin, 0), first_(end - begin, 0), second_(end - begin, 0) {
+AdamW::AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates)
+    : rates_(rates), first_(SizeOf(ranges), 0), second_(SizeOf(ranges), 0) {
+  std::vector<float> all(parameters.size(), 0), gathered;
   for (const Tensor& tensor : parameters.tensors()) {
-    const size_t from = std::max(tensor.offset, begin);
-    const size_t to = std::min(tensor.offset + tensor.size, end);
-    if (!tensor.matrix || from >= to) continue;
-    std::fill(decays_.begin() + static_cast<std::ptrdiff_t>(from - begin),
-              decays_.begin() + static_cast<std::ptrdiff_t>(to - begin), uint8_t{1});
+    if (tensor.matrix) {
+      std::fill_n(all.begin() + static_cast<std::ptrdiff_t>(tensor.offset), tensor.size, 1.0F);
+    }
   }
+  const auto decays = Gather(all, ranges, gathered);
+  decays_.assign(decays.begin(), decays.end());
 }
 
 void AdamW::Update(std::span<float> values, std::span<const float> gradient_sum, double scale) {
@@ -36,7 +37,7 @@ void AdamW::Update(std::span<float> values, std::span<const float> gradient_sum,
     first_[i] = beta1 * first_[i] + (1 - beta1) * gradient;
     second_[i] = beta2 * second_[i] + (1 - beta2) * gradient * gradient;
     const float change = first_[i] * correction1 / (std::sqrt(second_[i] * correction2) + epsilon);
-    values[i] -= step * change + decay * static_cast<float>(decays_[i]) * values[i];
+    values[i] -= step * change + decay * decays_[i] * values[i];
   }
 }
 

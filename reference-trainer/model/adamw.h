@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "reference-trainer/model/parameters.h"
+#include "reference-trainer/model/ranges.h"
 
 namespace poolscope::trainer {
 
-// AdamW (Loshchilov, Hutter 2019) over the shard [begin, end) of a model's flat parameters, with
-// decay on matrices only and a linear warm-up of the learning rate over the first ten updates.
+// AdamW (Loshchilov, Hutter 2019) over the ranges of a model's flat parameters that a shard owns,
+// with decay on matrices only and a linear warm-up of the learning rate over the first ten updates.
 // beta1 is low because version lag acts as momentum of its own (Mitliagkas, Zhang, Hadjis, Ré
 // 2016): with 0.9, lag 1 stays on the plateau of the unigram entropy.
 class AdamW {
@@ -22,15 +23,15 @@ class AdamW {
     double epsilon = 1e-8;
   };
 
-  AdamW(const Parameters& parameters, size_t begin, size_t end, Rates rates);
+  AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates);
 
-  // values[end − begin] −= the update for gradient_sum[end − begin] × scale.
+  // values[size] −= the update for gradient_sum[size] × scale; size: that of the ranges.
   void Update(std::span<float> values, std::span<const float> gradient_sum, double scale);
 
  private:
   const Rates rates_;
-  std::vector<uint8_t> decays_;        // [end − begin], 0 or 1
-  std::vector<float> first_, second_;  // moments, [end − begin]
+  std::vector<float> decays_;          // [size], 0 or 1
+  std::vector<float> first_, second_;  // moments, [size]
   uint64_t updates_ = 0;
 };
 

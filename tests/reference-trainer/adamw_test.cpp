@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "reference-trainer/model/shard.h"
+#include "reference-trainer/model/cpu_shard.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -17,7 +17,7 @@ TEST(AdamW, FirstUpdate_MovesEachValueByTheWarmedUpRate) {
   AdamW::Rates rates;
   rates.learning_rate = 0.1;
   rates.weight_decay = 0;
-  AdamW optimizer(parameters, 0, parameters.size(), rates);
+  AdamW optimizer(parameters, {{0, parameters.size()}}, rates);
   std::vector<float> values(parameters.size(), 1), gradients(parameters.size());
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = i % 2 ? 0.3F : -5.0F;
   optimizer.Update(values, gradients, 1);
@@ -31,7 +31,7 @@ TEST(AdamW, Decay_IsOnMatricesOnly) {
   AdamW::Rates rates;
   rates.learning_rate = 1;
   rates.weight_decay = 0.5;
-  AdamW optimizer(parameters, 0, parameters.size(), rates);
+  AdamW optimizer(parameters, {{0, parameters.size()}}, rates);
   std::vector<float> values(parameters.size(), 1);
   optimizer.Update(values, std::vector<float>(parameters.size(), 0), 1);
   for (const Tensor& tensor : parameters.tensors()) {
@@ -43,7 +43,7 @@ TEST(Shards, OfAnyCount_UpdateLikeTheWhole) {
   const size_t size = Parameters(kShape).size();
   std::vector<float> gradients(size);
   for (size_t i = 0; i < size; ++i) gradients[i] = std::sin(static_cast<float>(i));
-  Shard whole(kShape, 0, 1, 9, {});
+  CpuShard whole(kShape, {{0, size}}, 9, {});
   const double whole_squares = [&] {
     whole.Add(gradients);
     return whole.Update(0.25);
@@ -51,8 +51,8 @@ TEST(Shards, OfAnyCount_UpdateLikeTheWhole) {
   double squares = 0;
   size_t covered = 0;
   for (size_t index = 0; index < 3; ++index) {
-    Shard shard(kShape, index, 3, 9, {});
     const Part part = PartOf(size, index, 3);
+    CpuShard shard(kShape, {part}, 9, {});
     EXPECT_EQ(part.begin, covered);
     covered = part.end;
     shard.Add(std::span<const float>(gradients).subspan(part.begin, part.end - part.begin));

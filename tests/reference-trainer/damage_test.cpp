@@ -20,7 +20,8 @@ TEST(Damage, ToABlockOnTheWire_EndsTheRunWithAMessageThatNamesIt) {
   job.gradients->HandOver(std::move(message));
   EXPECT_THROW(worker.Run(), Abandoned);
   for (const char* part : {"message 41", "worker 0", "gradients", "CRC32C"}) {
-    EXPECT_NE(job.failure().find(part), std::string::npos) << job.failure();
+    EXPECT_NE(job.coordinator->failure().find(part), std::string::npos)
+        << job.coordinator->failure();
   }
   EXPECT_THROW(job.CheckRunning(), Abandoned);
 }

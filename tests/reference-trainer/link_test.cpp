@@ -1,9 +1,8 @@
-#include "reference-trainer/link.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "reference-trainer/shaped_link.h"
 #include "reference-trainer/timing.h"
 
 namespace poolscope::trainer {
@@ -18,7 +17,7 @@ struct Arrival {
   int64_t at_ns;
 };
 
-MessagePtr Of(Link& link, uint64_t source) {
+MessagePtr Of(ShapedLink& link, uint64_t source) {
   auto message = std::make_unique<Message>();
   message->source = source;
   message->sequence = link.NextSequence(source);
@@ -27,7 +26,7 @@ MessagePtr Of(Link& link, uint64_t source) {
 }
 
 // Hands `count` messages over at once and takes them as they arrive.
-std::vector<Arrival> SendAll(Link& link, Signal& receiver, size_t count) {
+std::vector<Arrival> SendAll(ShapedLink& link, Signal& receiver, size_t count) {
   Signal sender;
   for (size_t i = 0; i < count; ++i) {
     EXPECT_EQ(link.TryReserve(0, sender), Reserved::kYes);
@@ -47,7 +46,7 @@ std::vector<Arrival> SendAll(Link& link, Signal& receiver, size_t count) {
 
 TEST(Link, OnOneLane_SerializesAndKeepsTheOrder) {
   Signal receiver;
-  Link link("test", {kBandwidth, 0, 1, 16}, 1, {&receiver});
+  ShapedLink link("test", {kBandwidth, 0, 1, 16}, 1, {&receiver});
   const int64_t begin = NowNs();
   const auto arrivals = SendAll(link, receiver, 8);
   for (size_t i = 0; i < arrivals.size(); ++i) {
@@ -59,7 +58,7 @@ TEST(Link, OnOneLane_SerializesAndKeepsTheOrder) {
 TEST(Link, Latency_IsAddedButDoesNotOccupyTheLane) {
   constexpr int64_t kLatencyNs = 50'000'000;
   Signal receiver;
-  Link link("test", {kBandwidth, kLatencyNs, 1, 16}, 1, {&receiver});
+  ShapedLink link("test", {kBandwidth, kLatencyNs, 1, 16}, 1, {&receiver});
   const int64_t begin = NowNs();
   const auto arrivals = SendAll(link, receiver, 8);
   for (size_t i = 0; i < arrivals.size(); ++i) {
@@ -71,7 +70,7 @@ TEST(Link, Latency_IsAddedButDoesNotOccupyTheLane) {
 
 TEST(Link, OfSeveralLanes_EachCarriesOneMessage) {
   Signal receiver;
-  Link link("test", {kBandwidth, 0, 4, 16}, 1, {&receiver});
+  ShapedLink link("test", {kBandwidth, 0, 4, 16}, 1, {&receiver});
   const int64_t begin = NowNs();
   const auto arrivals = SendAll(link, receiver, 8);
   std::vector<int64_t> times;
@@ -82,14 +81,14 @@ TEST(Link, OfSeveralLanes_EachCarriesOneMessage) {
 
 TEST(Link, Unlimited_DeliversEverything) {
   Signal receiver;
-  Link link("test", {0, 0, 1, 64}, 1, {&receiver});
+  ShapedLink link("test", {0, 0, 1, 64}, 1, {&receiver});
   EXPECT_EQ(SendAll(link, receiver, 64).size(), 64u);
 }
 
 TEST(Link, Depth_IsNeverExceeded) {
   constexpr size_t kDepth = 3, kMessages = 60;
   Signal receiver;
-  Link link("test", {0, 0, 2, kDepth}, 4, {&receiver});
+  ShapedLink link("test", {0, 0, 2, kDepth}, 4, {&receiver});
   std::vector<std::thread> senders;
   for (uint64_t source = 0; source < 4; ++source) {
     senders.emplace_back([&link, source] {

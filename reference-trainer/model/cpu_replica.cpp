@@ -1,4 +1,4 @@
-#include "reference-trainer/model/replica.h"
+#include "reference-trainer/model/cpu_replica.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace poolscope::trainer {
 
-Replica::Replica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed)
+CpuReplica::CpuReplica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed)
     : corpus_(corpus),
       seed_(seed),
       batch_(batch),
@@ -16,21 +16,25 @@ Replica::Replica(const GptShape& shape, size_t batch, const Corpus& corpus, uint
       micro_batch_(values_.size(), 0),
       gradients_(values_.size(), 0) {}
 
-double Replica::Forward(uint64_t data) {
+double CpuReplica::Forward(uint64_t data) {
   corpus_.MicroBatch(seed_, data, batch_, context_, tokens_, targets_);
   return gpt_.Forward(values_, tokens_, targets_);
 }
 
-void Replica::Backward() {
+void CpuReplica::Backward() {
   std::fill(micro_batch_.begin(), micro_batch_.end(), 0.0F);
   gpt_.Backward(values_, micro_batch_);
   AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
 }
 
-void Replica::ClearGradients() { std::fill(gradients_.begin(), gradients_.end(), 0.0F); }
+void CpuReplica::ClearGradients() { std::fill(gradients_.begin(), gradients_.end(), 0.0F); }
 
-void Replica::Install(size_t offset, std::span<const float> values) {
-  std::copy(values.begin(), values.end(), values_.begin() + static_cast<std::ptrdiff_t>(offset));
+std::span<const float> CpuReplica::Gradients(const Ranges& ranges) {
+  return Gather(gradients_, ranges, gathered_);
+}
+
+void CpuReplica::Install(const Ranges& ranges, std::span<const float> values) {
+  Scatter(values, ranges, values_);
 }
 
 }  // namespace poolscope::trainer

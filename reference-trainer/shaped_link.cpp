@@ -1,4 +1,4 @@
-#include "reference-trainer/link.h"
+#include "reference-trainer/shaped_link.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,19 +20,19 @@ struct OnItsWay {
 
 }  // namespace
 
-Link::Link(std::string name, Shape shape, size_t senders, const std::vector<Signal*>& receivers)
-    : name_(std::move(name)), shape_(shape), next_sequence_(senders, 0) {
-  annotation_ = poolscope_name(name_.c_str());
-  depth_counter_ = poolscope_counter((name_ + ".depth").c_str());
+ShapedLink::ShapedLink(const std::string& name, Shape shape, size_t senders,
+                       const std::vector<Signal*>& receivers)
+    : Link(name, shape, senders, receivers.size()),
+      depth_counter_(poolscope_counter((name + ".depth").c_str())) {
   for (Signal* receiver : receivers) {
-    buffers_.push_back(std::make_unique<Buffer>(shape_.depth, *receiver));
+    buffers_.push_back(std::make_unique<Buffer>(shape.depth, *receiver));
   }
-  for (size_t lane = 0; lane < shape_.lanes; ++lane) {
+  for (size_t lane = 0; lane < shape.lanes; ++lane) {
     lanes_.emplace_back([this, lane] { Carry(lane); });
   }
 }
 
-Link::~Link() {
+ShapedLink::~ShapedLink() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -41,24 +41,24 @@ Link::~Link() {
   for (std::thread& lane : lanes_) lane.join();
 }
 
-void Link::CountDepth(int change) {
+void ShapedLink::CountDepth(int change) {
   std::lock_guard lock(depth_mutex_);
   SampleDepth(change);
 }
 
-void Link::SampleDepth(int change) {
+void ShapedLink::SampleDepth(int change) {
   depth_ += change;
   poolscope_sample(depth_counter_, static_cast<double>(depth_));
 }
 
-Reserved Link::TryReserve(size_t destination, Signal& sender) {
+Reserved ShapedLink::TryReserve(size_t destination, Signal& sender) {
   return buffers_[destination]->TryReserve(sender);
 }
 
-void Link::HandOver(MessagePtr message) {
+void ShapedLink::HandOver(MessagePtr message) {
   CountDepth(+1);
   const poolscope_transfer queued = message->Annotation(POOLSCOPE_QUEUED);
-  message->range = poolscope_queue_begin(annotation_, &queued);
+  message->range = poolscope_queue_begin(annotation(), &queued);
   message->handed_over_ns = NowNs();
   {
     std::lock_guard lock(mutex_);
@@ -71,12 +71,12 @@ void Link::HandOver(MessagePtr message) {
   work_.notify_all();
 }
 
-Link::Traffic Link::traffic() {
+Link::Traffic ShapedLink::traffic() {
   std::lock_guard lock(mutex_);
   return traffic_;
 }
 
-MessagePtr Link::TryTake(size_t destination) {
+MessagePtr ShapedLink::TryTake(size_t destination) {
   // Locked around both: the sender that gets the slot must not be counted first.
   std::lock_guard lock(depth_mutex_);
   MessagePtr message = buffers_[destination]->TryTake();
@@ -84,9 +84,9 @@ MessagePtr Link::TryTake(size_t destination) {
   return message;
 }
 
-void Link::Carry(size_t lane) {
+void ShapedLink::Carry(size_t lane) {
   UseFineTimers();
-  const std::string thread_name = "link/" + name_ + "/" + std::to_string(lane);
+  const std::string thread_name = "link/" + name() + "/" + std::to_string(lane);
   nvtxNameOsThreadA(static_cast<uint32_t>(syscall(SYS_gettid)), thread_name.c_str());
 
   int64_t free_ns = 0;              // when the lane can take the next message
@@ -111,13 +111,13 @@ void Link::Carry(size_t lane) {
       lock.unlock();
       poolscope_queue_end(message->range);
       const poolscope_transfer wire = message->Annotation(POOLSCOPE_WIRE);
-      message->range = poolscope_queue_begin(annotation_, &wire);
+      message->range = poolscope_queue_begin(annotation(), &wire);
       free_ns = std::max(free_ns, message->handed_over_ns);
-      if (shape_.bytes_per_second > 0) {
+      if (shape().bytes_per_second > 0) {
         free_ns += static_cast<int64_t>(static_cast<double>(message->wire_bytes) * 1e9 /
-                                        shape_.bytes_per_second);
+                                        shape().bytes_per_second);
       }
-      on_its_way.push_back({free_ns + shape_.latency_ns, std::move(message)});
+      on_its_way.push_back({free_ns + shape().latency_ns, std::move(message)});
       lock.lock();
       continue;
     }
