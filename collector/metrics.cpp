@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "trace/clock.h"
 #include "trace/session_format.h"
@@ -36,6 +37,19 @@ const char* StageName(Stage stage) {
 }
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+template <typename Series, typename Families, typename Gone>
+void DropSeries(Series& series, Families& families, const Gone& gone) {
+  for (auto it = series.begin(); it != series.end();) {
+    const auto& [metric, labels] = it->first;
+    if (!gone(metric, labels)) {
+      ++it;
+      continue;
+    }
+    families.at(metric)->Remove(it->second);
+    it = series.erase(it);
+  }
+}
 
 }  // namespace
 
@@ -155,29 +169,36 @@ void Metrics::Take(const RunRound& round) {
 }
 
 void Metrics::TakeWindows(const RunModel& model, const std::string& run, const WindowRows& rows) {
-  const auto window = static_cast<double>(rows.window_ns);
   for (const PoolWindowRow& pool : rows.pools) {
     const Labels labels = {{"run", run}, {"pool", pool.pool}};
     GaugeOf(Metric::kPoolBusy, labels).Set(pool.busy_ratio);
     GaugeOf(Metric::kPoolWorkers, labels).Set(static_cast<double>(pool.workers));
     StateNs sums{};
+    double wall = 0;
     for (const WorkerWindowRow& worker : rows.workers) {
       if (worker.pool != pool.pool) continue;
+      wall += static_cast<double>(worker.window_ns);
       for (size_t i = 0; i < sums.size(); ++i) sums[i] += worker.state_ns[i];
     }
     for (size_t i = 0; i < sums.size(); ++i) {
       GaugeOf(Metric::kPoolState,
               {{"run", run}, {"pool", pool.pool}, {"state", StateName(static_cast<State>(i))}})
-          .Set(static_cast<double>(sums[i]) / static_cast<double>(pool.workers) / window);
+          .Set(static_cast<double>(sums[i]) / wall);
     }
   }
+  std::set<Labels> workers;
   for (const WorkerWindowRow& worker : rows.workers) {
     const int64_t busy = worker.state_ns[static_cast<size_t>(State::kBusy)] +
                          worker.state_ns[static_cast<size_t>(State::kBusyDiscarded)];
-    GaugeOf(Metric::kWorkerBusy,
-            {{"run", run}, {"pool", worker.pool}, {"worker", std::to_string(worker.worker_index)}})
-        .Set(static_cast<double>(busy) / window);
+    const Labels labels = {
+        {"run", run}, {"pool", worker.pool}, {"worker", std::to_string(worker.worker_index)}};
+    GaugeOf(Metric::kWorkerBusy, labels)
+        .Set(static_cast<double>(busy) / static_cast<double>(worker.window_ns));
+    workers.insert(labels);
   }
+  DropSeries(gauges_, gauge_families_, [&](Metric metric, const Labels& labels) {
+    return metric == Metric::kWorkerBusy && labels.at("run") == run && !workers.contains(labels);
+  });
   for (const LinkWindowRow& link : rows.links) {
     const Labels labels = {{"run", run}, {"link", link.link}};
     GaugeOf(Metric::kLinkDepth, labels).Set(link.depth_mean);
@@ -212,20 +233,13 @@ void Metrics::SetFindings(const std::string& run_id, const std::vector<FindingRo
 }
 
 void Metrics::Forget(const std::string& run_id) {
-  const auto drop = [&](auto& series, auto& families) {
-    for (auto it = series.begin(); it != series.end();) {
-      const auto run = it->first.second.find("run");
-      if (run == it->first.second.end() || run->second != Short(run_id)) {
-        ++it;
-        continue;
-      }
-      families.at(it->first.first)->Remove(it->second);
-      it = series.erase(it);
-    }
+  const auto of_run = [&](Metric, const Labels& labels) {
+    const auto run = labels.find("run");
+    return run != labels.end() && run->second == Short(run_id);
   };
-  drop(gauges_, gauge_families_);
-  drop(counters_, counter_families_);
-  drop(histograms_, histogram_families_);
+  DropSeries(gauges_, gauge_families_, of_run);
+  DropSeries(counters_, counter_families_, of_run);
+  DropSeries(histograms_, histogram_families_, of_run);
   newest_window_.erase(run_id);
   newest_step_.erase(run_id);
 }

@@ -125,6 +125,9 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
     builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
   }
   builder_.SetOpen(session.head().session_id, round.open);
+  for (const SessionDrain::Round::Gone& gone : round.gone) {
+    builder_.EndWorker(gone.worker, gone.last_ns);
+  }
   if (session.finished()) {
     for (const int worker : session.workers()) builder_.EndWorker(worker, session.last_ns());
   }

@@ -154,6 +154,7 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
   Slot& slot = slots_[index];
   if (!slot.known || slot.incarnation != view.incarnation) {
     // A slot is only taken again when all of its previous thread is read, or overwritten.
+    ThreadGone(slot, round);
     const uint64_t raised = slot.raised;
     slot = {};
     slot.known = slot.changed = true;
@@ -161,6 +162,9 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
     slot.position = std::max(view.first_position, view.read_position);
     slot.raised = raised;
   }
+  slot.tid = view.tid;
+  // Its state may be newer than its write position: the round after has all.
+  const bool exited = std::exchange(slot.exited, view.state == SlotState::kThreadExited);
   if (view.ring_offset == 0) return {};
   const uint64_t from = std::max(slot.position, view.first_position);
   if (from > view.write_position) {  // impossible: start again from where the writer is
@@ -169,7 +173,10 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
     slot.changed = true;
     return {};
   }
-  if (from == view.write_position) return {};
+  if (from == view.write_position) {
+    if (exited) ThreadGone(slot, round);
+    return {};
+  }
   round.fill = std::max(round.fill, static_cast<double>(view.write_position - from) /
                                         static_cast<double>(view.ring_bytes));
   const auto start = reader_.CopyRing(index, view, from, words_);
@@ -205,6 +212,20 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
   return {};
 }
 
+void SessionDrain::ThreadGone(Slot& slot, Round& round) {
+  const auto found = threads_.find(slot.tid);
+  if (std::exchange(slot.told, true) || found == threads_.end()) return;
+  found->second.exited = true;
+  const int worker = found->second.worker;
+  int64_t last_ns = 0;
+  for (const auto& [tid, thread] : threads_) {
+    if (thread.worker != worker || thread.last_ns == 0) continue;
+    if (!thread.exited) return;
+    last_ns = std::max(last_ns, thread.last_ns);
+  }
+  if (worker >= 0 && last_ns > 0) round.gone.push_back({worker, last_ns});
+}
+
 Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Round& round) {
   Event event;
   event.start_ns = Ns(record.start_ticks);
@@ -215,6 +236,8 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   event.category = record.category;
   event.depth = record.depth;
   last_ns_ = std::max(last_ns_, event.end_ns());
+  thread.last_ns = std::max(thread.last_ns, event.end_ns());
+  thread.exited = false;
   const uint32_t domain_name = reader_.definitions().domains[record.domain];
   auto name = StoreString(store, record.name);
   if (!name.ok()) return name.error();

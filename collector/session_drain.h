@@ -36,7 +36,12 @@ class SessionDrain {
     struct Unknown {
       int64_t begin_ns, end_ns;
     };
-    std::vector<Unknown> unknown;              // spans in which events of the session are missing
+    std::vector<Unknown> unknown;  // spans in which events of the session are missing
+    struct Gone {
+      int worker;
+      int64_t last_ns;  // end of the newest event of its threads
+    };
+    std::vector<Gone> gone;                    // workers whose threads have all exited
     std::array<uint64_t, kLossCauses> lost{};  // newly
   };
 
@@ -73,6 +78,8 @@ class SessionDrain {
     int64_t id = 0;  // of the store
     std::string name;
     int worker = -1;
+    int64_t last_ns = 0;  // end of its newest event; 0: none seen
+    bool exited = false;
     Track ranges, marks;
     std::unordered_map<uint32_t, Track> counters;  // by store string id
   };
@@ -84,7 +91,10 @@ class SessionDrain {
     uint64_t last_range = 0;  // id of the newest start/end record; 0: none
     bool known = false;
     bool changed = false;
-    bool bad = false;  // its bytes were no slot when last looked at
+    uint32_t tid = 0;
+    bool exited = false;  // as last looked at
+    bool told = false;    // that its thread has exited
+    bool bad = false;     // its bytes were no slot when last looked at
   };
   struct Meaning {  // of a (domain, name, category), by the mapping
     bool looked_up = false;
@@ -105,6 +115,8 @@ class SessionDrain {
   Result<Thread*> ThreadOf(Store& store, uint32_t tid);
   Status SaveThread(Store& store, uint32_t tid, Thread& thread);
   Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round);
+  // The slot's thread has exited and all of it is drained.
+  void ThreadGone(Slot& slot, Round& round);
   Status Take(Store& store, const Record& record, Thread& thread, Round& round);
   Status TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
                      Event& event);

@@ -165,7 +165,9 @@ void WindowBuilder::SetOpen(const std::string& source, std::vector<Activity> ope
   }
 }
 
-void WindowBuilder::EndWorker(int worker, int64_t ns) { At(worker).end_ns = ns; }
+void WindowBuilder::EndWorker(int worker, int64_t ns) {
+  At(worker).end_ns = std::min(At(worker).end_ns, ns);
+}
 
 StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, bool open) const {
   StateInterval interval{activity.begin_ns, activity.end_ns, State::kIdle, activity.link};
@@ -248,19 +250,22 @@ void WindowBuilder::CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>
   for (int id = 0; id < static_cast<int>(workers_.size()); ++id) {
     const Worker& worker = workers_[static_cast<size_t>(id)];
     if (worker.first_ns >= end || worker.end_ns <= begin) continue;
-    CloseWorker(id, begin, end, open_of[id], rows);
+    const int64_t from = begin > first_ns_ ? std::max(begin, worker.first_ns) : begin;
+    CloseWorker(id, from, std::min(end, worker.end_ns), open_of[id], rows);
   }
   for (const auto& [name, pool] : model_.pools()) {
     PoolWindowRow row{model_.run_id(), name, begin, end - begin};
     double busy = 0;
+    double wall = 0;
     for (const WorkerWindowRow& worker : rows.workers) {
       if (worker.pool != name) continue;
       ++row.workers;
+      wall += static_cast<double>(worker.window_ns);
       busy += static_cast<double>(worker.state_ns[static_cast<size_t>(State::kBusy)] +
                                   worker.state_ns[static_cast<size_t>(State::kBusyDiscarded)]);
     }
     if (row.workers == 0) continue;
-    row.busy_ratio = busy / static_cast<double>(row.workers) / static_cast<double>(row.window_ns);
+    row.busy_ratio = busy / wall;
     rows.pools.push_back(row);
   }
   CloseLinks(begin, end, rows);
@@ -342,7 +347,8 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
     }
     on_link.unattributed_ns += piece.duration_ns();
     if (is_open && pending_.size() < kMaxPending) {
-      pending_.push_back({begin, id, piece.link, wait.begin_ns, piece.begin_ns, piece.end_ns});
+      pending_.push_back(
+          {rows.start_ns, id, piece.link, wait.begin_ns, piece.begin_ns, piece.end_ns});
     }
   }
   std::map<int, std::vector<std::pair<int64_t, int64_t>>> traffic;
@@ -411,15 +417,15 @@ void WindowBuilder::CloseLinks(int64_t begin, int64_t end, WindowRows& rows) {
 }
 
 void WindowBuilder::FillShares(WindowRows& rows) const {
-  const auto window = static_cast<double>(rows.window_ns);
   for (LinkWindowRow& row : rows.links) {
     const auto known = std::find_if(model_.links().begin(), model_.links().end(),
                                     [&](const auto& link) { return link.name == row.link; });
-    double senders = 0;
+    double senders = 0;  // wall time of theirs
     double ends = 0;
     for (const WorkerWindowRow& worker : rows.workers) {
-      senders += worker.pool == known->from_pool;
-      ends += worker.pool == known->from_pool || worker.pool == known->to_pool;
+      const bool sends = worker.pool == known->from_pool;
+      if (sends) senders += static_cast<double>(worker.window_ns);
+      if (sends || worker.pool == known->to_pool) ends += static_cast<double>(worker.window_ns);
     }
     double traffic = 0;
     double exposed = 0;
@@ -429,8 +435,8 @@ void WindowBuilder::FillShares(WindowRows& rows) const {
       exposed += static_cast<double>(worker.queued_ns + worker.encode_ns + worker.wire_ns +
                                      worker.decode_ns);
     }
-    row.traffic_share = senders > 0 ? traffic / senders / window : 0;
-    row.exposed_share = ends > 0 ? exposed / ends / window : 0;
+    row.traffic_share = senders > 0 ? traffic / senders : 0;
+    row.exposed_share = ends > 0 ? exposed / ends : 0;
   }
 }
 

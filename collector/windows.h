@@ -27,7 +27,8 @@ struct WindowRows {
 };
 
 // Sums one run's activities over windows of `window_ns`, aligned to its multiples; the first begins
-// with the first activity, the last ends with the run. Time only moves forward: what comes for a
+// with the first activity, the last ends with the run; a worker that comes or goes in the middle of
+// one has a shorter one. Time only moves forward: what comes for a
 // window that is closed counts in the next one, but for the attribution of a wait, which is known
 // when the wait ends and is then written into the windows that it began in.
 class WindowBuilder {
@@ -48,7 +49,8 @@ class WindowBuilder {
   void AddUnknown(std::span<const int> workers, int64_t begin_ns, int64_t end_ns);
   // What is open now in a session (or any other source), instead of what was said before.
   void SetOpen(const std::string& source, std::vector<Activity> open);
-  // The worker's process has gone: no windows for it from then on, unless it acts again.
+  // The worker's threads or process have gone: its last window is cut there, and none comes after,
+  // unless it acts again.
   void EndWorker(int worker, int64_t ns);
 
   // Closes every window that ends at or before `until_ns`; with `last` also the one begun, cut
@@ -85,6 +87,7 @@ class WindowBuilder {
 
   Worker& At(int worker);
   void CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>& out);
+  // [begin, end): the part of the window that the worker was there.
   void CloseWorker(int id, int64_t begin, int64_t end, const std::vector<Activity>& open,
                    WindowRows& rows);
   void CloseLinks(int64_t begin, int64_t end, WindowRows& rows);

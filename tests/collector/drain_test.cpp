@@ -319,6 +319,36 @@ TEST_F(Drain, SlotOfAnExitedThread_IsReusedWithoutMixingThreads) {
   EXPECT_EQ(store->Threads(store->FindRun("")->run_id)->size(), 20u);
 }
 
+TEST_F(Drain, WorkerWhoseThreadsHaveExited_HasNoWindowsAfterItsLastEvent) {
+  FakeSession session(Session());
+  const uint32_t domain = session.Domain("poolscope");
+  for (const uint32_t tid : {7, 8}) session.Resource(domain, tid, "worker compute 0 compute");
+  session.Resource(domain, 9, "worker update 0 update");
+  const int64_t now = MonotonicNs();
+  session.Triple(now, 1'700'000'000'000'000'000);
+  const auto work = [&](uint32_t tid, int64_t from_s, int64_t to_s) {
+    session.Range(tid, now + from_s * kSecond, now + to_s * kSecond, session.Name("forward"), 1,
+                  domain);
+  };
+  auto collector = Open();
+  work(7, -10, -9);
+  work(8, -10, 0);
+  work(9, -10, 0);
+  session.ThreadExit(7);
+  session.ThreadExit(8);
+  DrainOnce(*collector);  // its newest events
+  DrainOnce(*collector);  // that nothing comes after them
+  usleep(1'600'000);
+  DrainOnce(*collector);
+  ASSERT_TRUE(collector->Leave().ok());
+  auto store = OpenStore();
+  std::map<std::string, int64_t> wall;
+  const auto windows = store->WorkerWindows(store->FindRun("")->run_id, {});
+  for (const WorkerWindowRow& row : *windows) wall[row.pool] += row.window_ns;
+  EXPECT_NEAR(static_cast<double>(wall["compute"]), 10 * kSecond, 0.01 * kSecond);
+  EXPECT_GT(wall["update"], 10 * kSecond + kSecond / 20);
+}
+
 TEST_F(Drain, ManyExitedThreads_FillTheSessionAsFullRingsDo) {
   FakeSession session(Session());
   auto collector = Open();

@@ -325,6 +325,24 @@ TEST_F(Windows, VersionLag_IsInUpdates) {
   EXPECT_EQ(windows[0].version->lag_max, 2);
 }
 
+TEST_F(Windows, WorkerThatComesAndGoes_IsNotIdleBeforeOrAfter) {
+  builder_.Add(At(Category::kWork, update_, 0, 3000));
+  builder_.Add(At(Category::kWork, compute_, 1200, 1800));
+  builder_.Add(At(Category::kWork, compute_, 1800, 2250));
+  builder_.EndWorker(compute_, kT0 + 2250 * kMs);
+  builder_.EndWorker(compute_, kT0 + 2900 * kMs);  // the end of its process is no second life
+  const auto windows = Close(3000);
+  EXPECT_EQ(windows[0].workers.size(), 1u);
+  const std::pair<int64_t, int64_t> there[] = {{1200, 800}, {2000, 250}};
+  for (size_t i = 0; i < 2; ++i) {
+    const WorkerWindowRow& row = windows[i + 1].workers[0];
+    EXPECT_EQ(row.start_ns, kT0 + there[i].first * kMs);
+    EXPECT_EQ(row.window_ns, there[i].second * kMs);
+    EXPECT_EQ(Of(row.state_ns, State::kBusy), row.window_ns);
+    EXPECT_DOUBLE_EQ(windows[i + 1].pools[0].busy_ratio, 1.0);
+  }
+}
+
 TEST_F(Windows, DeadWorker_HasNoWindowsAfterItsEnd) {
   builder_.Add(At(Category::kWork, compute_, 0, 100));
   builder_.Add(At(Category::kWork, update_, 0, 100));
