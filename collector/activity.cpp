@@ -58,4 +58,6 @@ std::string_view DepthCounterLink(std::string_view name) {
   return name.ends_with(kSuffix) ? name.substr(0, name.size() - kSuffix.size()) : "";
 }
 
+bool IsOccupancyCounter(std::string_view name) { return name.ends_with(".occupancy"); }
+
 }  // namespace poolscope

@@ -47,11 +47,22 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
 // The link whose depth the counter `name` samples ("<link>.depth"), "" for other counters.
 std::string_view DepthCounterLink(std::string_view name);
 
+// Whether counter `name` is "<pool>.occupancy", which a worker samples on its own thread: the share
+// of its capacity that is in use, 0 to 1. Its busy time counts by that share from then on.
+bool IsOccupancyCounter(std::string_view name);
+
 // A sample of counter "<link>.depth".
 struct DepthSample {
   int link = -1;
   int64_t at_ns = 0;
   double depth = 0;
+};
+
+// A sample of a worker's occupancy counter.
+struct OccupancySample {
+  int worker = -1;
+  int64_t at_ns = 0;
+  double share = 1;  // 0 to 1
 };
 
 }  // namespace poolscope

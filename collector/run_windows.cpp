@@ -48,12 +48,16 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     if (track.kind == static_cast<uint32_t>(EventKind::kCounter)) {
       const std::string name = text(track.counter);
       const std::string_view link = DepthCounterLink(name);
-      if (link.empty()) return true;
+      const bool occupancy = IsOccupancyCounter(name) && worker != workers.end();
+      if (link.empty() && !occupancy) return true;
       for (const Event& event : batch.events) {
         const double value = (event.flags & kEventFloat) != 0
                                  ? std::bit_cast<double>(event.value)
                                  : static_cast<double>(static_cast<int64_t>(event.value));
-        builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value});
+        if (!link.empty()) builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value});
+        if (occupancy && value >= 0 && value <= 1) {
+          builder_.Add(OccupancySample{worker->second, event.start_ns, value});
+        }
       }
       return true;
     }
@@ -121,6 +125,7 @@ void RunWindows::Drop(const SessionDrain& session) {
 void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& round) {
   round_.insert(round_.end(), round.activities.begin(), round.activities.end());
   for (const DepthSample& sample : round.samples) builder_.Add(sample);
+  for (const OccupancySample& sample : round.occupancy) builder_.Add(sample);
   for (const SessionDrain::Round::Unknown& span : round.unknown) {
     builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
   }

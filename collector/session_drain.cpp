@@ -273,14 +273,16 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   track->batch.events.push_back(event);
 
   if (record.kind == RecordKind::kCounter) {
-    if (const int link = DepthOf(record.name); link >= 0) {
-      const double depth = (record.flags & kRecordFloat) != 0
-                               ? std::bit_cast<double>(record.value)
-                               : static_cast<double>(static_cast<int64_t>(record.value));
-      // What is no number of messages is no depth.
-      if (depth >= 0 && std::isfinite(depth)) {
-        round.samples.push_back({link, Recent(event.start_ns), depth});
-      }
+    const CounterMeaning& meaning = MeaningOf(record.name);
+    const double value = (record.flags & kRecordFloat) != 0
+                             ? std::bit_cast<double>(record.value)
+                             : static_cast<double>(static_cast<int64_t>(record.value));
+    // What is no number of messages is no depth, what is no share no occupancy.
+    if (!(value >= 0) || !std::isfinite(value)) return {};
+    const int64_t at_ns = Recent(event.start_ns);
+    if (meaning.link >= 0) round.samples.push_back({meaning.link, at_ns, value});
+    if (meaning.occupancy && thread.worker >= 0 && value <= 1) {
+      round.occupancy.push_back({thread.worker, at_ns, value});
     }
     return {};
   }

@@ -32,6 +32,7 @@ class SessionDrain {
     double fill = 0;                   // of the fullest ring, before the round; 0..1
     std::vector<Activity> activities;  // ended, of this round
     std::vector<DepthSample> samples;
+    std::vector<OccupancySample> occupancy;
     std::vector<Activity> open;  // still open, end = now
     struct Unknown {
       int64_t begin_ns, end_ns;
@@ -122,7 +123,12 @@ class SessionDrain {
                      Event& event);
   bool Annotate(uint32_t domain, uint32_t category, uint32_t name,
                 std::span<const uint64_t> payload, Activity& out);
-  int DepthOf(uint32_t counter);  // the link whose depth a counter (string id) samples, or -1
+  // What a counter (string id) says of links and workers.
+  struct CounterMeaning {
+    int link = -1;  // whose depth it samples
+    bool occupancy = false;
+  };
+  const CounterMeaning& MeaningOf(uint32_t counter);
   Status TakeOpenRanges(const SessionState& state, Round& round);
   Status LoseTheRest(Store& store);
   void TakeOverflows(SessionState& state) const;
@@ -155,7 +161,7 @@ class SessionDrain {
   std::vector<uint32_t> store_strings_;  // by the session's string id; 0: not yet
   std::vector<int> links_;               // by string id: link of that name; -2: not yet
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
-  std::map<uint32_t, int> depth_links_;
+  std::map<uint32_t, CounterMeaning> counters_;
   uint32_t poolscope_domain_ = kNoDomain;  // index
   struct SchemaIds {
     uint32_t transfer = 0, work = 0, wait = 0, step = 0;

@@ -140,14 +140,14 @@ Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
   return {};
 }
 
-int SessionDrain::DepthOf(uint32_t counter) {
-  const auto found = depth_links_.find(counter);
-  if (found != depth_links_.end()) return found->second;
+const SessionDrain::CounterMeaning& SessionDrain::MeaningOf(uint32_t counter) {
+  const auto found = counters_.find(counter);
+  if (found != counters_.end()) return found->second;
   const std::string_view text = reader_.definitions().strings[counter];
-  const std::string_view name = DepthCounterLink(text);
-  const int link = name.empty() ? -1 : model_.AddLink(name);
-  depth_links_.emplace(counter, link);
-  return link;
+  const std::string_view link = DepthCounterLink(text);
+  const CounterMeaning meaning = {link.empty() ? -1 : model_.AddLink(link),
+                                  IsOccupancyCounter(text)};
+  return counters_.emplace(counter, meaning).first->second;
 }
 
 bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,

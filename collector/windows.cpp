@@ -133,6 +133,10 @@ void WindowBuilder::Add(const DepthSample& sample) {
   if (sample.link >= 0) depths_[sample.link].push_back(sample);
 }
 
+void WindowBuilder::Add(const OccupancySample& sample) {
+  At(sample.worker).occupancy.Add(sample.at_ns, sample.share);
+}
+
 void WindowBuilder::AddStored(const Activity& activity) {
   if (activity.end_ns >= closed_ns_) return Add(activity);
   first_ns_ = std::min(first_ns_, activity.begin_ns);
@@ -326,7 +330,12 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
     return found->second;
   };
   for (const StatePiece& piece : SplitStates(intervals, begin, end)) {
-    row.state_ns[static_cast<size_t>(piece.state)] += piece.duration_ns();
+    int64_t duration_ns = piece.duration_ns();
+    if (piece.state == State::kBusy || piece.state == State::kBusyDiscarded) {
+      duration_ns = worker.occupancy.OccupiedNs(piece.begin_ns, piece.end_ns);
+      row.state_ns[static_cast<size_t>(State::kIdle)] += piece.duration_ns() - duration_ns;
+    }
+    row.state_ns[static_cast<size_t>(piece.state)] += duration_ns;
     if (piece.link < 0) continue;
     if (piece.state == State::kBlockedLink) link_row(piece.link).blocked_ns += piece.duration_ns();
     if (piece.state != State::kWaitLink) continue;
@@ -369,6 +378,7 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
       }
     }
   }
+  worker.occupancy.Forget(end);
   for (auto& [link, spans] : traffic) {
     link_row(link).traffic_ns = UnionNs(spans, begin, end);
   }

@@ -9,6 +9,7 @@
 
 #include "collector/activity.h"
 #include "collector/messages.h"
+#include "collector/occupancy.h"
 #include "collector/run_model.h"
 #include "collector/state_split.h"
 #include "store/rows.h"
@@ -43,6 +44,7 @@ class WindowBuilder {
   // Ended activities; discards come after the work that they discard.
   void Add(const Activity& activity);
   void Add(const DepthSample& sample);
+  void Add(const OccupancySample& sample);
   // The same for what was stored earlier: what closed windows counted is not counted again.
   void AddStored(const Activity& activity);
   // Events of these workers are missing in the span.
@@ -69,6 +71,7 @@ class WindowBuilder {
     std::vector<bool> discarded;       // beside activities
     std::vector<TrafficSpan> traffic;
     std::vector<StateInterval> unknown;
+    Occupancy occupancy;
   };
   struct LinkSums {
     int64_t transfers = 0, raw_bytes = 0, wire_bytes = 0, discarded = 0;

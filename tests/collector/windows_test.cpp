@@ -173,6 +173,21 @@ TEST_F(Windows, HostWork_IsHostBoundOnlyWhereTheDeviceIsEmpty) {
   EXPECT_EQ(Of(states, State::kIdle), 400 * kMs);
 }
 
+TEST_F(Windows, Occupancy_IsTheShareOfItsWorkThatAWorkerIsBusy) {
+  builder_.Add(At(Category::kWork, compute_, 0, 1500));
+  builder_.Add(OccupancySample{compute_, kT0 + 600 * kMs, 0.25});  // comes before an older one
+  builder_.Add(OccupancySample{compute_, kT0 + 200 * kMs, 0.5});
+  builder_.Add(At(Category::kWork, update_, 0, 1000));  // says nothing: all of it
+  const auto windows = Close(2000);
+  const StateNs& first = windows[0].workers[0].state_ns;
+  EXPECT_EQ(Of(first, State::kBusy), (200 + 200 + 100) * kMs);
+  EXPECT_EQ(Of(first, State::kIdle), 500 * kMs);
+  EXPECT_EQ(Of(windows[0].workers[1].state_ns, State::kBusy), 1000 * kMs);
+  const StateNs& second = windows[1].workers[0].state_ns;
+  EXPECT_EQ(Of(second, State::kBusy), 125 * kMs) << "the last share goes on";
+  EXPECT_EQ(Of(second, State::kIdle), 875 * kMs);
+}
+
 TEST_F(Windows, RangeOverSeveralWindows_CountsInEach) {
   builder_.Add(At(Category::kWork, compute_, 500, 2500));
   const auto windows = Close(3000);

@@ -321,7 +321,9 @@ static inline void poolscope_discard(nvtxStringHandle_t link, const poolscope_tr
 }
 
 // A counter of doubles; 0 when nothing listens. Names: "<link>.depth", "<link>.credits",
-// "<pool>.version", "loss", "gradient_norm", "tokens", "optimizer_state_bytes".
+// "<pool>.version", "loss", "gradient_norm", "tokens", "optimizer_state_bytes"; "<pool>.occupancy",
+// sampled on the worker's own thread: min(capacity, active) / capacity of an engine that serves
+// several things at once, by which its work counts as busy.
 static inline uint64_t poolscope_counter(const char* name) {
   struct poolscope_state_* state = poolscope_state();
   nvtxCounterAttr_t attr;
