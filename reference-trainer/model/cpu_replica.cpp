@@ -11,14 +11,15 @@ CpuReplica::CpuReplica(const GptShape& shape, size_t batch, const Corpus& corpus
       seed_(seed),
       batch_(batch),
       context_(shape.context),
-      gpt_(shape, batch),
+      gpt_(shape, batch, arithmetic_),
       values_(InitialParameters<float>(shape, seed)),
       micro_batch_(values_.size(), 0),
       gradients_(values_.size(), 0) {}
 
 double CpuReplica::Forward(uint64_t data) {
   corpus_.MicroBatch(seed_, data, batch_, context_, tokens_, targets_);
-  return gpt_.Forward(values_, tokens_, targets_);
+  gpt_.Forward(values_, tokens_, targets_);
+  return gpt_.Loss();
 }
 
 void CpuReplica::Backward() {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reference-trainer/data.h"
+#include "reference-trainer/model/cpu_arithmetic.h"
 #include "reference-trainer/model/gpt.h"
 #include "reference-trainer/model/replica.h"
 
@@ -25,6 +26,7 @@ class CpuReplica : public Replica {
   const Corpus& corpus_;
   const uint64_t seed_;
   const size_t batch_, context_;
+  CpuArithmetic<float> arithmetic_;
   Gpt<float> gpt_;
   std::vector<float> values_;              // [parameters]
   std::vector<float> micro_batch_;         // [parameters], gradients of one micro-batch

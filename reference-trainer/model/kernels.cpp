@@ -32,6 +32,33 @@ void Gemm(Transposed transpose_a, Transposed transpose_b, size_t m, size_t n, si
 }
 
 template <typename T>
+void Add(size_t count, const T* a, const T* b, T* sum) {
+  for (size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+}
+
+template <typename T>
+void Embed(size_t rows, size_t context, size_t width, const uint8_t* tokens, const T* token_table,
+           const T* position_table, T* y) {
+  for (size_t row = 0; row < rows; ++row) {
+    Add(width, token_table + tokens[row] * width, position_table + (row % context) * width,
+        y + row * width);
+  }
+}
+
+template <typename T>
+void EmbedBackward(size_t rows, size_t context, size_t width, const uint8_t* tokens, const T* dy,
+                   T* dtoken_table, T* dposition_table) {
+  for (size_t row = 0; row < rows; ++row) {
+    T* token = dtoken_table + tokens[row] * width;
+    T* position = dposition_table + (row % context) * width;
+    for (size_t i = 0; i < width; ++i) {
+      token[i] += dy[row * width + i];
+      position[i] += dy[row * width + i];
+    }
+  }
+}
+
+template <typename T>
 void Linear(size_t rows, size_t in, size_t out, const T* x, const T* w, const T* bias, T* y) {
   if (bias) {
     for (size_t row = 0; row < rows; ++row) std::copy(bias, bias + out, y + row * out);
@@ -171,8 +198,8 @@ void AttentionBackward(size_t batch, size_t time, size_t width, size_t heads, co
 }
 
 template <typename T>
-double SoftmaxCrossEntropy(size_t rows, size_t classes, T* logits, const uint8_t* targets) {
-  double loss = 0;
+void SoftmaxCrossEntropy(size_t rows, size_t classes, T* logits, const uint8_t* targets,
+                         T* losses) {
   for (size_t row = 0; row < rows; ++row) {
     T* each = logits + row * classes;
     const T top = *std::max_element(each, each + classes);
@@ -180,9 +207,8 @@ double SoftmaxCrossEntropy(size_t rows, size_t classes, T* logits, const uint8_t
     T sum = 0;
     for (size_t i = 0; i < classes; ++i) sum += each[i] = std::exp(each[i] - top);
     for (size_t i = 0; i < classes; ++i) each[i] /= sum;
-    loss += std::log(static_cast<double>(sum)) - static_cast<double>(target);
+    losses[row] = std::log(sum) - target;
   }
-  return loss;
 }
 
 template <typename T>
@@ -208,6 +234,9 @@ void AddOnGrid(size_t count, const float* values, float* sum) {
 #define POOLSCOPE_TRAINER_KERNELS(T)                                                               \
   template void Gemm<T>(Transposed, Transposed, size_t, size_t, size_t, T, const T*, size_t,       \
                         const T*, size_t, T, T*, size_t);                                          \
+  template void Add<T>(size_t, const T*, const T*, T*);                                            \
+  template void Embed<T>(size_t, size_t, size_t, const uint8_t*, const T*, const T*, T*);          \
+  template void EmbedBackward<T>(size_t, size_t, size_t, const uint8_t*, const T*, T*, T*);        \
   template void Linear<T>(size_t, size_t, size_t, const T*, const T*, const T*, T*);               \
   template void LinearBackward<T>(size_t, size_t, size_t, const T*, const T*, const T*, T*, T*,    \
                                   T*);                                                             \
@@ -219,7 +248,7 @@ void AddOnGrid(size_t count, const float* values, float* sum) {
   template void Attention<T>(size_t, size_t, size_t, size_t, const T*, T*, T*);                    \
   template void AttentionBackward<T>(size_t, size_t, size_t, size_t, const T*, const T*, const T*, \
                                      T*, T*);                                                      \
-  template double SoftmaxCrossEntropy<T>(size_t, size_t, T*, const uint8_t*);                      \
+  template void SoftmaxCrossEntropy<T>(size_t, size_t, T*, const uint8_t*, T*);                    \
   template void SoftmaxCrossEntropyBackward<T>(size_t, size_t, T*, const uint8_t*);
 // NOLINTEND(bugprone-macro-parentheses)
 POOLSCOPE_TRAINER_KERNELS(float)

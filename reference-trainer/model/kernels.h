@@ -15,6 +15,19 @@ template <typename T>
 void Gemm(Transposed transpose_a, Transposed transpose_b, size_t m, size_t n, size_t k, T alpha,
           const T* a, size_t lda, const T* b, size_t ldb, T beta, T* c, size_t ldc);
 
+// sum = a + b.
+template <typename T>
+void Add(size_t count, const T* a, const T* b, T* sum);
+
+// y[rows, width] = token_table[token of the row] + position_table[row mod context].
+template <typename T>
+void Embed(size_t rows, size_t context, size_t width, const uint8_t* tokens /* [rows] */,
+           const T* token_table /* [256, width] */, const T* position_table /* [context, width] */,
+           T* y);
+template <typename T>
+void EmbedBackward(size_t rows, size_t context, size_t width, const uint8_t* tokens, const T* dy,
+                   T* dtoken_table, T* dposition_table);
+
 // y[rows, out] = x[rows, in] w[out, in]ᵀ + bias[out] (bias may be null).
 template <typename T>
 void Linear(size_t rows, size_t in, size_t out, const T* x, const T* w, const T* bias, T* y);
@@ -42,14 +55,14 @@ void GeluBackward(size_t count, const T* x, const T* dy, T* dx);
 template <typename T>
 void Attention(size_t batch, size_t time, size_t width, size_t heads, const T* qkv, T* weights,
                T* y);
-// scratch[time, time].
+// scratch[batch, heads, time, time], of which only one may be in use at a time.
 template <typename T>
 void AttentionBackward(size_t batch, size_t time, size_t width, size_t heads, const T* qkv,
                        const T* weights, const T* dy, T* dqkv, T* scratch);
 
-// Turns logits[rows, classes] into probabilities, in place; the sum over rows of −log p(target).
+// Turns logits[rows, classes] into probabilities, in place; losses[rows] = −log p(target).
 template <typename T>
-double SoftmaxCrossEntropy(size_t rows, size_t classes, T* logits, const uint8_t* targets);
+void SoftmaxCrossEntropy(size_t rows, size_t classes, T* logits, const uint8_t* targets, T* losses);
 // Turns them into the gradient of the mean loss with respect to the logits, in place.
 template <typename T>
 void SoftmaxCrossEntropyBackward(size_t rows, size_t classes, T* probabilities,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "reference-trainer/model/cpu_arithmetic.h"
 #include "reference-trainer/model/gpt.h"
 
 namespace poolscope::trainer {
@@ -15,11 +16,18 @@ struct Case {
   size_t batch;
 };
 
+double LossOf(Gpt<double>& gpt, const std::vector<double>& values,
+              const std::vector<uint8_t>& tokens, const std::vector<uint8_t>& targets) {
+  gpt.Forward(values, tokens, targets);
+  return gpt.Loss();
+}
+
 class Gradients : public testing::TestWithParam<Case> {};
 
 TEST_P(Gradients, OfEveryTensor_EqualFiniteDifferences) {
   const auto& [shape, batch] = GetParam();
-  Gpt<double> gpt(shape, batch);
+  CpuArithmetic<double> cpu;
+  Gpt<double> gpt(shape, batch, cpu);
   std::vector<double> values = InitialParameters<double>(shape, 7);
   // Away from the symmetric start: gains, biases and all.
   for (size_t i = 0; i < values.size(); ++i) {
@@ -45,9 +53,9 @@ TEST_P(Gradients, OfEveryTensor_EqualFiniteDifferences) {
       const size_t at = elements[i];
       const double kept = values[at];
       values[at] = kept + kStep;
-      const double above = gpt.Forward(values, tokens, targets);
+      const double above = LossOf(gpt, values, tokens, targets);
       values[at] = kept - kStep;
-      const double below = gpt.Forward(values, tokens, targets);
+      const double below = LossOf(gpt, values, tokens, targets);
       values[at] = kept;
       const double expected = (above - below) / (2 * kStep);
       EXPECT_NEAR(gradients[at], expected, 1e-8 + 1e-5 * std::abs(expected))
@@ -63,7 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Gradients,
 
 TEST(Gradients, OfTwoMicroBatches_AreSummed) {
   const GptShape shape{1, 8, 2, 4, false};
-  Gpt<double> gpt(shape, 1);
+  CpuArithmetic<double> cpu;
+  Gpt<double> gpt(shape, 1, cpu);
   const std::vector<double> values = InitialParameters<double>(shape, 3);
   const std::vector<uint8_t> first = {1, 2, 3, 4}, second = {9, 8, 7, 6}, targets = {2, 3, 4, 5};
   std::vector<double> a(values.size(), 0), b(values.size(), 0), both(values.size(), 0);
@@ -80,17 +89,19 @@ TEST(Gradients, OfTwoMicroBatches_AreSummed) {
 
 TEST(Gpt, UntrainedOnUniformBytes_HasAboutTheEntropyOfAByte) {
   const GptShape shape{2, 16, 2, 8, true};
-  Gpt<double> gpt(shape, 4);
+  CpuArithmetic<double> cpu;
+  Gpt<double> gpt(shape, 4, cpu);
   const std::vector<double> values = InitialParameters<double>(shape, 1);
   std::vector<uint8_t> tokens(32), targets(32);
   for (size_t i = 0; i < 32; ++i) targets[i] = static_cast<uint8_t>(i * 8), tokens[i] = targets[i];
-  EXPECT_NEAR(gpt.Forward(values, tokens, targets), std::log(256.0), 0.5);
+  EXPECT_NEAR(LossOf(gpt, values, tokens, targets), std::log(256.0), 0.5);
 }
 
 TEST(Gpt, LaterByte_DoesNotChangeEarlierPredictions) {
   const GptShape shape{2, 16, 2, 8, false};
   const std::vector<double> values = InitialParameters<double>(shape, 5);
-  Gpt<double> gpt(shape, 1);
+  CpuArithmetic<double> cpu;
+  Gpt<double> gpt(shape, 1, cpu);
   const std::vector<uint8_t> targets = {1, 2, 3, 4, 5, 6, 7, 8};
   const std::vector<uint8_t> tokens = {10, 11, 12, 13, 14, 15, 16, 17};
   std::vector<uint8_t> changed = tokens;
@@ -98,9 +109,9 @@ TEST(Gpt, LaterByte_DoesNotChangeEarlierPredictions) {
   std::vector<uint8_t> other_target = targets;
   other_target[0] = 200;
   // The last token changes; the difference that the first target makes must not.
-  const double a = gpt.Forward(values, tokens, other_target) - gpt.Forward(values, tokens, targets);
+  const double a = LossOf(gpt, values, tokens, other_target) - LossOf(gpt, values, tokens, targets);
   const double b =
-      gpt.Forward(values, changed, other_target) - gpt.Forward(values, changed, targets);
+      LossOf(gpt, values, changed, other_target) - LossOf(gpt, values, changed, targets);
   EXPECT_NEAR(a, b, 1e-12);
   EXPECT_GT(std::abs(a), 1e-6);
 }
