@@ -200,14 +200,20 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
       break;
     }
     if (record.kind == RecordKind::kPad) continue;
-    if (!Plausible(record.start_ticks) || !Plausible(record.end_ticks)) {
+    if (!PlausibleTimes(record)) {
       CountUndecodable();
       continue;
     }
     if (record.kind == RecordKind::kRange) slot.last_open = record.id + 1;
     if (record.kind == RecordKind::kProcessRange) slot.last_range = record.id;
     ++round.events;
-    if (auto taken = Take(store, record, **thread, round); !taken.ok()) return taken;
+    Thread* of = *thread;
+    if (record.kind == RecordKind::kActivity) {
+      auto lane = LaneThread(store, record.lane);
+      if (!lane.ok()) return lane.error();
+      of = *lane;
+    }
+    if (auto taken = Take(store, record, *of, round); !taken.ok()) return taken;
   }
   return {};
 }
@@ -226,11 +232,34 @@ void SessionDrain::ThreadGone(Slot& slot, Round& round) {
   if (worker >= 0 && last_ns > 0) round.gone.push_back({worker, last_ns});
 }
 
+// A lane is a thread of the store, beyond those of the system.
+Result<SessionDrain::Thread*> SessionDrain::LaneThread(Store& store, uint32_t lane) {
+  const uint32_t tid = kFirstLaneTid + lane;
+  const auto known = threads_.find(tid);
+  if (known != threads_.end() && !known->second.name.empty()) return &known->second;
+  const SessionDefinitions& said = reader_.definitions();
+  Thread& thread = threads_[tid];
+  thread.name = said.strings[said.lanes.at(lane).name];
+  if (auto saved = SaveThread(store, tid, thread); !saved.ok()) return saved.error();
+  return &thread;
+}
+
+bool SessionDrain::PlausibleTimes(const Record& record) const {
+  if ((record.flags & kRecordMonotonic) == 0) {
+    return Plausible(record.start_ticks) && Plausible(record.end_ticks);
+  }
+  const int64_t latest = now_ns_ - offset_ns_ + kMaxAheadNs;
+  return record.end_ticks < (uint64_t{1} << 62) && static_cast<int64_t>(record.end_ticks) <= latest;
+}
+
 Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Round& round) {
   Event event;
-  event.start_ns = Ns(record.start_ticks);
+  const auto ns = [&](uint64_t at) {
+    return (record.flags & kRecordMonotonic) != 0 ? static_cast<int64_t>(at) + offset_ns_ : Ns(at);
+  };
+  event.start_ns = ns(record.start_ticks);
   if (record.end_ticks != record.start_ticks) {
-    event.duration_ns = std::max<int64_t>(0, Ns(record.end_ticks) - event.start_ns);
+    event.duration_ns = std::max<int64_t>(0, ns(record.end_ticks) - event.start_ns);
   }
   event.value = record.value;
   event.category = record.category;
@@ -289,7 +318,7 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   if (record.domain != poolscope_domain_ && !mapping_.has_ranges()) return {};
   Activity activity;
   if (!Annotate(record.domain, record.category, record.name, record.payload, activity)) return {};
-  activity.on_thread = record.kind == RecordKind::kRange;
+  activity.on_thread = record.kind == RecordKind::kRange || record.kind == RecordKind::kActivity;
   activity.worker = thread.worker;
   activity.begin_ns = Recent(event.start_ns);
   activity.end_ns = std::max(activity.begin_ns, event.end_ns());

@@ -114,6 +114,7 @@ class SessionDrain {
   Status TakeDefinitions(Store& store);
   Result<uint32_t> StoreString(Store& store, uint32_t id);
   Result<Thread*> ThreadOf(Store& store, uint32_t tid);
+  Result<Thread*> LaneThread(Store& store, uint32_t lane);
   Status SaveThread(Store& store, uint32_t tid, Thread& thread);
   Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round);
   // The slot's thread has exited and all of it is drained.
@@ -142,6 +143,7 @@ class SessionDrain {
   bool Plausible(uint64_t ticks) const {
     return ticks < (uint64_t{1} << 62) && Ns(ticks) >= 0 && Ns(ticks) <= now_ns_ + kMaxAheadNs;
   }
+  bool PlausibleTimes(const Record& record) const;
   int64_t NsOrNow(uint64_t ticks) const { return Plausible(ticks) ? Ns(ticks) : now_ns_; }
   // What windows look at: an absurdly old begin must not open a year of them.
   int64_t Recent(int64_t ns) const { return std::max(ns, now_ns_ - kMaxAgeNs); }

@@ -20,6 +20,7 @@ inline constexpr uint32_t kMaxStrings = 65536;    // then all new names are kOve
 inline constexpr uint32_t kMaxPayloadWords = 32;  // payload of one event, 8 bytes each
 inline constexpr uint32_t kMaxSchemaFields = 24;
 inline constexpr uint32_t kMaxDomains = 1024;
+inline constexpr uint32_t kMaxLanes = 4096;    // of a session
 inline constexpr uint32_t kClockTriples = 64;  // the newest are kept
 inline constexpr double kMaxShareOfFreeTmpfs = 0.25;
 

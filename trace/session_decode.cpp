@@ -234,6 +234,15 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, SessionDefinitions& out
         out.resources.push_back(
             {static_cast<uint32_t>(header.id), At<uint64_t>(payload, 0), word(8), word(12)});
         break;
+      case DefinitionKind::kLane: {
+        if (payload.size() < sizeof(LaneDef) || header.id >= kMaxLanes) {
+          return Error{"a lane is invalid"};
+        }
+        const auto lane = At<LaneDef>(payload, 0);
+        if (!is_string(lane.name)) return Error{"a lane is invalid"};
+        out.lanes[header.id] = lane;
+        break;
+      }
       default:
         return Error{"a definition is of no known kind"};
     }
@@ -317,6 +326,9 @@ bool DecodeUntrusted(std::span<const uint64_t> words, const SessionDefinitions& 
     case RecordKind::kProcessRange:
       own = 6;
       break;
+    case RecordKind::kActivity:
+      own = 5;
+      break;
     default:
       return false;
   }
@@ -333,6 +345,7 @@ bool DecodeUntrusted(std::span<const uint64_t> words, const SessionDefinitions& 
   out.value = 0;
   out.id = 0;
   out.start_tid = 0;
+  out.lane = 0;
   switch (out.kind) {
     case RecordKind::kRange:
       out.end_ticks = std::max(word[3], word[2]);
@@ -342,6 +355,11 @@ bool DecodeUntrusted(std::span<const uint64_t> words, const SessionDefinitions& 
       out.end_ticks = std::max(word[3], word[2]);
       out.id = word[4];
       out.start_tid = static_cast<uint32_t>(word[5]);
+      break;
+    case RecordKind::kActivity:
+      out.end_ticks = std::max(word[3], word[2]);
+      if (known.lanes.find(word[4]) == known.lanes.end()) return false;
+      out.lane = static_cast<uint32_t>(word[4]);
       break;
     case RecordKind::kCounter:
       out.value = word[3];

@@ -103,6 +103,7 @@ enum class DefinitionKind : uint16_t {
   kCategory = 5,    // id = category; payload: u32 domain, u32 string id
   kThreadName = 6,  // id = tid; payload: u32 string id
   kResource = 7,    // id = u32 identifier type; payload: u64 identifier, u32 domain, u32 string id
+  kLane = 8,        // id = lane, from 0; payload: LaneDef
 };
 struct DefinitionHeader {
   uint16_t kind;
@@ -119,6 +120,23 @@ struct SchemaFieldDef {
   uint16_t reserved;
 };
 static_assert(sizeof(SchemaFieldDef) == 8);
+
+// What activities happen on that no thread of the process records itself as it happens.
+enum class LaneKind : uint32_t {
+  kDeviceStream = 1,  // of a device's context; number = stream
+  kCommunicator = 2,  // of NCCL; context = its hash, number = the process's rank in it
+};
+struct LaneDef {
+  uint32_t name;  // string id
+  LaneKind kind;
+  uint64_t device;  // ordinal, kNoDevice where it has none
+  uint64_t context;
+  uint64_t number;
+};
+static_assert(sizeof(LaneDef) == 32);
+inline constexpr uint64_t kNoDevice = ~uint64_t{0};
+// In a store, lane i is the thread of this number + i: the system gives no such thread ids.
+inline constexpr uint32_t kFirstLaneTid = 0x8000'0000;
 
 inline constexpr uint32_t kOverflowString = 1;  // string 1 of every session: "(too many names)"
 
@@ -191,11 +209,13 @@ enum class RecordKind : uint8_t {
   kMark = 2,
   kCounter = 3,       // name = the counter's
   kProcessRange = 4,  // start/end range, written by the thread that ended it
+  kActivity = 5,      // of a lane, by whichever thread learnt of it, in any order
 };
 enum RecordFlags : uint8_t {
   kRecordFloat = 1,       // the value (counter's or plain payload's) is a double
   kRecordHasValue = 2,    // first payload word is NVTX's plain payload value
   kRecordOpenAtExit = 4,  // its thread exited and never ended it
+  kRecordMonotonic = 8,   // activities: times are ns of CLOCK_MONOTONIC instead of ticks
 };
 struct RecordHeader {
   uint8_t kind;
@@ -209,6 +229,7 @@ struct RecordHeader {
 //   kMark          ticks
 //   kCounter       ticks, value
 //   kProcessRange  start_ticks, end_ticks, id, start_tid
+//   kActivity      start, end, lane
 // then, with kRecordHasValue, the value; then payload groups as in trace/event.h, schema ids being
 // string ids of the session. A field of type kString holds a string id of the session.
 static_assert(sizeof(RecordHeader) == 8);

@@ -84,6 +84,7 @@ struct SessionDefinitions {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> categories;  // (domain, category) -> string
   std::vector<std::pair<uint64_t, uint32_t>> thread_names;       // (tid, string), oldest first
   std::vector<Resource> resources;                               // oldest first
+  std::map<uint64_t, LaneDef> lanes;                             // by number
 };
 
 // One record of a ring. `payload` and the fields are copies in or of private memory.
@@ -94,11 +95,12 @@ struct Record {
   uint16_t depth = 0;
   uint32_t name = 0;
   uint32_t category = 0;
-  uint64_t start_ticks = 0;
-  uint64_t end_ticks = 0;  // = start_ticks for marks and counters; never less
+  uint64_t start_ticks = 0;  // activities with kRecordMonotonic: ns, as is the end
+  uint64_t end_ticks = 0;    // = start_ticks for marks and counters; never less
   uint64_t value = 0;
   uint64_t id = 0;                    // open_id of a push/pop range, id of a start/end range
   uint32_t start_tid = 0;             // start/end ranges
+  uint32_t lane = 0;                  // activities; defined
   std::span<const uint64_t> payload;  // groups as in trace/event.h
 };
 

@@ -48,9 +48,11 @@ std::string_view Cut(std::string_view text) {
   return {text.data(), bytes};
 }
 
-uint64_t EndOfRecord(const RecordHeader& header, const uint64_t* words) {
+// In ticks; `now` for a record that does not say it in ticks.
+uint64_t EndOfRecord(const RecordHeader& header, const uint64_t* words, uint64_t now) {
+  if ((header.flags & kRecordMonotonic) != 0) return now;
   const auto kind = static_cast<RecordKind>(header.kind);
-  return kind == RecordKind::kRange || kind == RecordKind::kProcessRange ? words[3] : words[2];
+  return kind == RecordKind::kMark || kind == RecordKind::kCounter ? words[2] : words[3];
 }
 
 }  // namespace
@@ -360,7 +362,7 @@ bool SessionWriter::Overwrite(ThreadWriter* writer, uint64_t until) {
       return false;
     }
     if (header.kind != static_cast<uint8_t>(RecordKind::kPad)) {
-      last_ticks = EndOfRecord(header, words);
+      last_ticks = EndOfRecord(header, words, writer->now());
       if (lost++ == 0) first_ticks = last_ticks;
     }
     at += header.words * 8u;

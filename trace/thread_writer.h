@@ -43,6 +43,11 @@ class ThreadWriter {
   void EndProcessRange(const ProcessRange& range, uint64_t id, uint64_t end_ticks,
                        const EventPayload& extra);
 
+  // What happened on a lane, by now or before; both times are CLOCK_MONOTONIC ns where `monotonic`,
+  // else ticks.
+  void Activity(uint32_t lane, uint32_t domain, uint32_t name, uint32_t category, uint64_t start,
+                uint64_t end, bool monotonic, const EventPayload& payload);
+
   // The thread exits: ends what it left open, marked kRecordOpenAtExit.
   void EndOpenRanges();
 
@@ -234,6 +239,25 @@ inline void ThreadWriter::Sample(uint32_t domain, uint32_t name, uint64_t value,
   at[1] = value;
   Commit(4);
   MayTakeTriple(ticks);
+}
+
+inline void ThreadWriter::Activity(uint32_t lane, uint32_t domain, uint32_t name, uint32_t category,
+                                   uint64_t start, uint64_t end, bool monotonic,
+                                   const EventPayload& payload) {
+  const uint32_t has_value = (payload.flags & kRecordHasValue) != 0 ? 1 : 0;
+  const uint32_t words = 5 + has_value + payload.words;
+  uint64_t* at = Claim(words);
+  if (at == nullptr) [[unlikely]]
+    return Lose(LossCause::kRingFull);
+  const auto flags = static_cast<uint8_t>(payload.flags | (monotonic ? kRecordMonotonic : 0));
+  at = Start(at, RecordKind::kActivity, flags, words, domain, 0, name, category);
+  at[0] = start;
+  at[1] = end;
+  at[2] = lane;
+  at += 3;
+  if (has_value != 0) *at++ = payload.value;
+  Append(at, payload.groups, payload.words);
+  Commit(words);
 }
 
 }  // namespace poolscope

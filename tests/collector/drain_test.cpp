@@ -45,6 +45,46 @@ TEST_F(Drain, EventsOfEveryKind_AreStoredAsWritten) {
   EXPECT_EQ(stored[4].event.value, std::bit_cast<uint64_t>(2.5));
 }
 
+TEST_F(Drain, ActivitiesOfALane_AreEventsOfAThreadOfItsName) {
+  FakeSession session(Session());
+  session.Lane(3, {session.Name("GPU 0 stream 7"), LaneKind::kDeviceStream, 0, 1, 7});
+  const uint32_t kernel = session.Name("gemm");
+  session.Activity(7, 3, 12 * kSecond, 13 * kSecond, kernel, kRecordMonotonic);
+  session.Activity(7, 3, 10 * kSecond, 11 * kSecond, kernel, kRecordMonotonic);      // in any order
+  session.Activity(7, 3, 11 * kSecond, int64_t{1} << 61, kernel, kRecordMonotonic);  // not to come
+  session.Push(7, 10 * kSecond, session.Name("launch"));
+  session.Pop(7, 12 * kSecond);
+  auto collector = Open();
+  DrainOnce(*collector);
+
+  auto store = OpenStore();
+  ASSERT_TRUE(store.ok());
+  const auto run = store->FindRun("");
+  ASSERT_TRUE(run.ok());
+  const auto threads = store->Threads(run->run_id);
+  ASSERT_TRUE(threads.ok());
+  std::map<int64_t, std::string> names;
+  for (const ThreadRow& row : *threads) names[row.thread_id] = row.name;
+  std::map<std::string, std::vector<Event>> events;  // by thread
+  (void)store->ReadEvents(run->run_id, {}, [&](const TrackRow& track, const EventBatch& batch) {
+    auto& of = events[names[track.thread_id]];
+    of.insert(of.end(), batch.events.begin(), batch.events.end());
+    return true;
+  });
+  ASSERT_EQ(events["GPU 0 stream 7"].size(), 2u);
+  ASSERT_EQ(events[""].size(), 1u);
+  // CLOCK_MONOTONIC and ticks of this session are one timeline.
+  const Event& launch = events[""][0];
+  EXPECT_EQ(events["GPU 0 stream 7"][0].start_ns - launch.start_ns, 2 * kSecond);
+  EXPECT_EQ(events["GPU 0 stream 7"][0].duration_ns, kSecond);
+  EXPECT_EQ(events["GPU 0 stream 7"][1].start_ns, launch.start_ns);
+  EXPECT_EQ(events["GPU 0 stream 7"][1].flags, 0);
+  const auto losses = store->EventLosses(run->run_id);
+  ASSERT_TRUE(losses.ok());
+  ASSERT_EQ(losses->size(), 1u);
+  EXPECT_EQ((*losses)[0].cause, "undecodable");
+}
+
 TEST_F(Drain, PayloadStringsAndSchemas_AreTranslatedToTheStore) {
   FakeSession session(Session());
   const uint32_t field = session.Name("codec");

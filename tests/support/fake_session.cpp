@@ -124,6 +124,10 @@ void FakeSession::Resource(uint32_t domain, uint64_t identifier, std::string_vie
   Define(DefinitionKind::kResource, 1, std::as_bytes(std::span(&payload, 1)));
 }
 
+void FakeSession::Lane(uint32_t lane, const LaneDef& definition) {
+  Define(DefinitionKind::kLane, lane, std::as_bytes(std::span(&definition, 1)));
+}
+
 uint32_t FakeSession::SlotOf(uint32_t tid) {
   if (const auto found = slots_.find(tid); found != slots_.end()) return found->second;
   // A slot whose thread has gone and whose events are committed is used again.
@@ -243,6 +247,12 @@ bool FakeSession::Mark(uint32_t tid, int64_t at, uint32_t name, uint32_t categor
 bool FakeSession::Sample(uint32_t tid, int64_t at, uint32_t counter, double value) {
   const uint64_t own[2] = {static_cast<uint64_t>(at), std::bit_cast<uint64_t>(value)};
   return Write(tid, at, RecordKind::kCounter, kRecordFloat, 0, 0, counter, 0, own, {});
+}
+
+bool FakeSession::Activity(uint32_t tid, uint32_t lane, int64_t start, int64_t end, uint32_t name,
+                           uint8_t flags, uint32_t domain, std::span<const uint64_t> payload) {
+  const uint64_t own[3] = {static_cast<uint64_t>(start), static_cast<uint64_t>(end), lane};
+  return Write(tid, end, RecordKind::kActivity, flags, domain, 0, name, 0, own, payload);
 }
 
 uint64_t FakeSession::Start(uint32_t tid, int64_t at, uint32_t name, uint32_t category,

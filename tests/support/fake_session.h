@@ -45,6 +45,7 @@ class FakeSession {
   uint32_t CounterName(std::string_view name, uint32_t domain, bool is_float);
   void ThreadName(uint32_t tid, std::string_view name);
   void Resource(uint32_t domain, uint64_t identifier, std::string_view text);
+  void Lane(uint32_t lane, const LaneDef& definition);
   void Define(DefinitionKind kind, uint64_t id, std::span<const std::byte> payload);  // raw
 
   // --- Events; the thread `tid` gets a slot at its first one. Each returns whether it is kept. ---
@@ -55,6 +56,9 @@ class FakeSession {
   bool Mark(uint32_t tid, int64_t at, uint32_t name, uint32_t category = 0, uint32_t domain = 0,
             std::span<const uint64_t> payload = {});
   bool Sample(uint32_t tid, int64_t at, uint32_t counter, double value);
+  // On a lane, written by thread `tid`; both times are ticks, or with `flags` kRecordMonotonic ns.
+  bool Activity(uint32_t tid, uint32_t lane, int64_t start, int64_t end, uint32_t name,
+                uint8_t flags = 0, uint32_t domain = 0, std::span<const uint64_t> payload = {});
   uint64_t Start(uint32_t tid, int64_t at, uint32_t name, uint32_t category = 0,
                  uint32_t domain = 0, std::span<const uint64_t> payload = {});
   bool End(uint32_t tid, int64_t at, uint64_t id);

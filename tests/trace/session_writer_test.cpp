@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/support/nvtx_session_view.h"
+#include "trace/session_reader.h"
 
 namespace poolscope {
 namespace {
@@ -217,6 +218,38 @@ TEST_F(Writer, LongNames_AreCutBetweenCharacters) {
   std::string text(kMaxStringBytes - 1, 'x');
   text += "\xc3\xa9 and more";
   EXPECT_EQ(session_.Text(session_.Intern(text)), std::string(kMaxStringBytes - 1, 'x'));
+}
+
+TEST_F(Writer, ActivityOfALane_IsOneRecordWithItsOwnTimes) {
+  SetRingMode(path_, RingMode::kDropNewest);
+  const LaneDef lane = {session_.Intern("GPU 0 stream 7"), LaneKind::kDeviceStream, 0, 1, 7};
+  ASSERT_TRUE(session_.Define(DefinitionKind::kLane, 5, &lane, sizeof(lane), 0));
+  ThreadWriter* writer = session_.Attach();
+  EventPayload payload;
+  payload.flags = kRecordHasValue;
+  payload.value = 77;
+  writer->Activity(5, 0, session_.Intern("gemm"), 2, 1000, 3000, true, payload);
+
+  const uint32_t owner[] = {getuid()};
+  auto reader = SessionReader::Open(path_, owner);
+  ASSERT_TRUE(reader.ok()) << reader.error().message;
+  ASSERT_TRUE(reader->ReadDefinitions().ok());
+  const auto slot = reader->Slot(0);
+  ASSERT_TRUE(slot.ok());
+  std::vector<uint64_t> words;
+  ASSERT_TRUE(reader->CopyRing(0, *slot, 0, words).ok());
+  size_t at = 0;
+  Record record;
+  ASSERT_TRUE(DecodeUntrusted(words, reader->definitions(), at, record));
+  EXPECT_EQ(record.kind, RecordKind::kActivity);
+  EXPECT_EQ(record.lane, 5u);
+  EXPECT_EQ(reader->definitions().lanes.at(5).number, 7u);
+  EXPECT_EQ(record.start_ticks, 1000u);
+  EXPECT_EQ(record.end_ticks, 3000u);
+  EXPECT_NE(record.flags & kRecordMonotonic, 0);
+  EXPECT_EQ(record.value, 77u);
+  EXPECT_EQ(at, words.size());
+  session_.Detach(writer);
 }
 
 }  // namespace
