@@ -4,14 +4,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "reference-trainer/block.h"
 
 namespace poolscope::trainer {
 
-// One message on a link. Owned by one thread at a time: sender, lane, buffer, receiver.
-struct Message {
+// What a message says beside its values. Trivially copyable: its bytes are what crosses a wire.
+struct MessageFields {
   // What the annotations say of it; units and meaning as in poolscope_transfer.
   uint64_t source = 0;
   uint64_t destination = 0;
@@ -22,15 +23,22 @@ struct Message {
   uint64_t wire_bytes = 0;
   uint64_t step = POOLSCOPE_NO_VALUE;
   uint64_t micro_batch = POOLSCOPE_NO_VALUE;
-  nvtxStringHandle_t codec_name = nullptr;
 
-  // Contents. Values are empty where nothing is computed (--math none, a probe).
-  Block block;
-  std::vector<float> values;              // after decoding
   uint64_t attempt = POOLSCOPE_NO_VALUE;  // asynchronous gradients: see Admission
   double loss_sum = 0;                    // over its micro-batches
   uint64_t micro_batches = 0;
   uint64_t tokens = 0;
+
+  bool probe() const { return step == POOLSCOPE_NO_VALUE; }
+};
+
+// One message on a link. Owned by one thread at a time: sender, lane, buffer, receiver.
+struct Message : MessageFields {
+  nvtxStringHandle_t codec_name = nullptr;
+
+  // Values are empty where nothing is computed (--math none, a probe).
+  Block block;
+  std::vector<float> values;  // after decoding
 
   // The link's own: when it was handed over, and its open queued or wire range.
   int64_t handed_over_ns = 0;
@@ -54,5 +62,10 @@ struct Message {
 };
 
 using MessagePtr = std::unique_ptr<Message>;
+
+// The fields and the block as bytes, and back; the rest of `message` is left as it is. False: these
+// bytes are not a packed message.
+std::vector<uint8_t> Pack(const Message& message);
+[[nodiscard]] bool Unpack(std::span<const uint8_t> bytes, Message& message);
 
 }  // namespace poolscope::trainer
