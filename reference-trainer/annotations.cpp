@@ -25,6 +25,8 @@ Annotations::Annotations(const Options& options)
       backward(poolscope_name("backward")),
       optimizer(poolscope_name("optimizer")),
       step(poolscope_name("step")),
+      offload_fetch(poolscope_name("offload_fetch")),
+      offload_write_back(poolscope_name("offload_write_back")),
       gradients_codec(NameOf(options.gradients.codec)),
       weights_codec(NameOf(options.weights.codec)),
       credits(poolscope_counter("gradients.credits")),
@@ -51,7 +53,11 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   count("micro_batches", options.micro_batches);
   count("lag_bound", options.lag_bound);
   text("stale", StaleName(options.stale));
+  text("optimizer.offload", OffloadName(options.state.offload.to));
+  number("optimizer.resident_fraction",
+         options.state.offload.to == Offload::kNone ? 1 : options.state.offload.resident_fraction);
   if (!monolithic) {
+    text("optimizer.layout", ShardLayoutName(options.state.layout));
     count("gradients.depth", options.gradients.shape.depth);
     count("weights.depth", options.weights.shape.depth);
     text("gradients.codec", CodecName(options.gradients.codec).c_str());

@@ -14,6 +14,7 @@ struct Annotations {
   explicit Annotations(const Options& options);
 
   nvtxStringHandle_t forward, backward, optimizer, step;
+  nvtxStringHandle_t offload_fetch, offload_write_back;
   nvtxStringHandle_t gradients_codec, weights_codec;  // null: none
   uint64_t credits, version, loss, gradient_norm, tokens;
 };

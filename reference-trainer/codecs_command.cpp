@@ -158,8 +158,7 @@ std::string MeasureRows(const Request& request, const Corpus& corpus, std::deque
   const auto replica = job.MakeReplica();
   const auto shard = job.MakeShard(job.AllRanges());
   const ModelOptions& model = options.model;
-  const auto kinds = KindsOf(
-      Parameters({model.layers, model.width, model.heads, model.context, model.untied_head}));
+  const auto kinds = KindsOf(Parameters(ShapeOf(model)));
   for (const auto& [use, payload] :
        {std::pair{CodecUse::kGradients, "gradients"}, std::pair{CodecUse::kWeights, "weights"}}) {
     const auto codecs = CodecsFor(request, use);

@@ -9,15 +9,11 @@
 namespace poolscope::trainer {
 namespace {
 
-GptShape ShapeOf(const ModelOptions& model) {
-  return {model.layers, model.width, model.heads, model.context, model.untied_head};
-}
-
-// Flat: shard j of U is the j-th part of the parameters.
-std::vector<Ranges> ShardsOf(size_t parameters, size_t count) {
-  std::vector<Ranges> shards(count);
-  for (size_t i = 0; i < count && parameters > 0; ++i) shards[i] = {PartOf(parameters, i, count)};
-  return shards;
+// Empty where nothing is computed.
+std::vector<Ranges> ShardsOf(const Options& options, bool computes) {
+  const size_t count = options.mode == Mode::kMonolithic ? 1 : options.update_workers;
+  if (!computes) return std::vector<Ranges>(count);
+  return LayOut(options.state.layout, ShapeOf(options.model), count);
 }
 
 std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signals) {
@@ -35,7 +31,9 @@ Job::Job(const Options& options, const Corpus* corpus)
       corpus_(corpus),
       shape_(ShapeOf(options.model)),
       parameters_(corpus ? Parameters(shape_).size() : 0),
-      shards_(ShardsOf(parameters_, options.update_workers)) {
+      shards_(ShardsOf(options, corpus != nullptr)),
+      shares_(SharesOfWorkers(options)),
+      state_(StateOfWorkers(options)) {
   const auto notify = [](const auto& signals) {
     for (const auto& signal : signals) signal->Notify();
   };
@@ -66,17 +64,20 @@ std::unique_ptr<Replica> Job::MakeReplica() const {
   return std::make_unique<CpuReplica>(shape_, options_.model.batch, *corpus_, options_.seed);
 }
 
-std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges) const {
+std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions& offload) const {
   if (!corpus_) return nullptr;
   AdamW::Rates rates;
   rates.learning_rate = options_.model.learning_rate;
   rates.weight_decay = options_.model.weight_decay;
-  return std::make_unique<CpuShard>(shape_, ranges, options_.seed, rates);
+  return std::make_unique<CpuShard>(shape_, ranges, options_.seed, rates, offload);
 }
 
 uint64_t Job::ShardBytes(size_t index, uint64_t emulated_bytes) const {
   if (options_.device == DeviceKind::kEmulated) {
-    return PartOf(emulated_bytes, index, options_.update_workers).size();
+    if (options_.state.layout != ShardLayout::kLayer) {
+      return PartOf(emulated_bytes, index, options_.update_workers).size();
+    }
+    return static_cast<uint64_t>(static_cast<double>(emulated_bytes) * shares_[index]);
   }
   return SizeOf(ShardRanges(index)) * sizeof(float);
 }

@@ -32,13 +32,16 @@ class Job {
 
   std::unique_ptr<Device> MakeDevice(size_t number) const;  // a number of its own per worker
   std::unique_ptr<Replica> MakeReplica() const;             // null where nothing is computed
-  std::unique_ptr<Shard> MakeShard(const Ranges& ranges) const;
+  std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {}) const;
 
   // Bytes before encoding of shard `index`.
   uint64_t GradientBytes(size_t index) const;
   uint64_t WeightBytes(size_t index) const;
   // Where its values lie among all; empty where nothing is computed.
   const Ranges& ShardRanges(size_t index) const { return shards_[index]; }
+  // The share of the model that it is, and its optimizer state.
+  double ShardShare(size_t index) const { return shares_[index]; }
+  const StateSizes& ShardState(size_t index) const { return state_[index]; }
   Ranges AllRanges() const { return {{0, parameters_}}; }
 
   // Throws Abandoned where the run has failed. Workers look whenever they wait.
@@ -57,8 +60,11 @@ class Job {
   const Options options_;
   const Corpus* const corpus_;
   const GptShape shape_;
-  const size_t parameters_;           // 0 where nothing is computed
-  const std::vector<Ranges> shards_;  // by update worker
+  const size_t parameters_;  // 0 where nothing is computed
+  // By update worker; one of a monolithic run.
+  const std::vector<Ranges> shards_;
+  const std::vector<double> shares_;
+  const std::vector<StateSizes> state_;
 };
 
 }  // namespace poolscope::trainer

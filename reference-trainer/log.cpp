@@ -120,9 +120,47 @@ void Log::Header(const Corpus* corpus, size_t parameters) {
     Print("  weights    {} at {}\n", Bytes(emulated ? static_cast<double>(o.weight_bytes) : raw),
           Speed(o.weights));
   }
+  PrintState();
   Print("{:>8} {:>9} {:>11} {:>11} {:>12}\n", "step", "loss", "tokens/s", "step time",
         "lag mean/max");
   Flush();
+}
+
+void Log::PrintState() {
+  StateSizes all;
+  const auto workers = StateOfWorkers(options_);
+  uint64_t least = UINT64_MAX, most = 0;
+  for (const StateSizes& state : workers) {
+    all.parameters += state.parameters;
+    all.offloaded_parameters += state.offloaded_parameters;
+    least = std::min(least, state.total());
+    most = std::max(most, state.total());
+  }
+  const auto bytes = [](uint64_t count) { return Bytes(static_cast<double>(count)); };
+  Print("  state      {} weights, {} moments, {} gradient sum", bytes(all.master_weights()),
+        bytes(all.first_moment() + all.second_moment()), bytes(all.gradient_sum()));
+  const OffloadOptions& offload = options_.state.offload;
+  if (offload.to != Offload::kNone) {
+    Print("; {} offloaded to {}", bytes(all.offloaded()), OffloadName(offload.to));
+  }
+  if (workers.size() > 1) {
+    Print("; {} {} shards of {}", workers.size(), ShardLayoutName(options_.state.layout),
+          least == most ? bytes(most) : bytes(least) + " to " + bytes(most));
+  }
+  Print("\n");
+}
+
+// By update worker, in bytes.
+std::string Log::StateJson() const {
+  std::string list;
+  for (const StateSizes& state : StateOfWorkers(options_)) {
+    list += fmt::format(
+        "{}{{\"master_weights\":{},\"first_moment\":{},\"second_moment\":{},\"gradient_sum\":{},"
+        "\"resident\":{},\"offloaded\":{}}}",
+        list.empty() ? "" : ",", state.master_weights(), state.first_moment(),
+        state.second_moment(), state.gradient_sum(), state.resident(), state.offloaded());
+  }
+  return "[" + list + "]";
 }
 
 void Log::Step(const StepRecord& record) {
@@ -192,10 +230,10 @@ bool Log::Finish() {
   if (json_) {
     WriteJson(
         fmt::format("{{\"step_seconds_median\":{},\"tokens_per_second\":{},\"final_loss\":{},"
-                    "\"steps\":{},\"discarded\":{}}}\n",
+                    "\"steps\":{},\"discarded\":{},\"optimizer_state\":{}}}\n",
                     JsonNumber(summary.step_seconds_median), JsonNumber(summary.tokens_per_second),
                     JsonNumber(summary.final_loss), summary.steps,
-                    records_.empty() ? 0 : records_.back().discarded));
+                    records_.empty() ? 0 : records_.back().discarded, StateJson()));
     if (json_failed_) {
       fmt::print(stderr, "poolscope-trainer: cannot write --json-log {}: {}\n", options_.json_log,
                  "the file is incomplete; is the disk full?");

@@ -38,6 +38,8 @@ class Log {
   bool Finish();
 
  private:
+  void PrintState();
+  std::string StateJson() const;
   void PrintLine(const StepRecord& record);
   void WriteJson(const std::string& line);
   template <typename... Args>

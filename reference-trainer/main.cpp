@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <string_view>
@@ -36,15 +37,13 @@ int Main(int argc, char** argv) {
     auto loaded = LoadCorpus(options.data, options.model.context);
     if (const std::string* error = std::get_if<std::string>(&loaded)) return Failed(*error);
     corpus = std::move(*std::get_if<Corpus>(&loaded));
-    const ModelOptions& model = options.model;
-    parameters =
-        Parameters({model.layers, model.width, model.heads, model.context, model.untied_head})
-            .size();
+    parameters = Parameters(ShapeOf(options.model)).size();
   }
   Log log(options);
   if (const std::string error = log.OpenJson(); !error.empty()) return Failed(error);
 
   WatchStopSignals();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that must not grow is an error, not a crash
   const Corpus* const text = corpus ? &*corpus : nullptr;
   log.Header(text, parameters);
   const std::string failure = Train(

@@ -8,7 +8,8 @@ void RunMonolithic(Job& job) {
   const Options& options = job.options();
   const auto device = job.MakeDevice(0);
   const auto replica = job.MakeReplica();
-  const auto shard = job.MakeShard(job.AllRanges());
+  const auto shard = job.MakeShard(job.AllRanges(), options.state.offload);
+  SampleState(job, 0);
   for (uint64_t step = 0; job.coordinator->BeginStep(step); ++step) {
     StepRecord record;
     record.step = step;
@@ -20,7 +21,7 @@ void RunMonolithic(Job& job) {
       record.tokens += job.tokens_of_micro_batch();
     }
     if (shard) shard->Add(replica->Gradients(job.AllRanges()));
-    Optimize(job, *device, shard.get(), step, 1);
+    Optimize(job, *device, shard.get(), 0, step);
     if (replica) replica->Install(job.AllRanges(), shard->values());
     record.loss = loss_sum / static_cast<double>(options.micro_batches);
     TellStep(job, record, options.micro_batches);

@@ -249,6 +249,10 @@ Exit WrongUsage(const std::string& what, const std::string& subcommand) {
   return {2, fmt::format("{0}: {1} (see {0} --help)\n", program, line)};
 }
 
+GptShape ShapeOf(const ModelOptions& model) {
+  return {model.layers, model.width, model.heads, model.context, model.untied_head};
+}
+
 std::string CheckModel(const ModelOptions& model) {
   if (model.width % model.heads == 0) return "";
   return fmt::format("--heads {} does not divide --width {}", model.heads, model.width);
@@ -268,6 +272,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddLink(app, "weights", "update to compute", options.weights);
   AddEmulated(app, raw, options);
   AddModelOptions(app, options.model);
+  AddStateOptions(app, options.state);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -300,6 +305,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     if (app.count("--batch") == 0) model.batch = 2;
   }
   if (const std::string error = CheckModel(model); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckState(app, options); !error.empty()) return WrongUsage(error);
   if (options.weights.codec.needs_every_message() && options.weights.shape.lanes > 1) {
     return WrongUsage(
         fmt::format("--weights-codec {} needs --weights-lanes 1: messages on several "

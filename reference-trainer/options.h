@@ -8,6 +8,7 @@
 #include "reference-trainer/admission.h"
 #include "reference-trainer/codec.h"
 #include "reference-trainer/link.h"
+#include "reference-trainer/options_state.h"
 
 namespace CLI {
 class App;
@@ -63,6 +64,7 @@ struct Options {
   uint64_t weight_bytes = 1'000'000;
 
   ModelOptions model;
+  StateOptions state;
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none
@@ -80,6 +82,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv);
 // The flags of the model, and what they need of each other: one line of error, or "".
 void AddModelOptions(CLI::App& app, ModelOptions& model);
 std::string CheckModel(const ModelOptions& model);
+GptShape ShapeOf(const ModelOptions& model);
 
 // Wrong usage of `poolscope-trainer` or, where it is not "", of its subcommand.
 Exit WrongUsage(const std::string& what, const std::string& subcommand = "");

@@ -33,18 +33,56 @@ double ForwardBackward(const Job& job, Device& device, Replica* replica, const M
   return loss;
 }
 
-void Optimize(Job& job, Device& device, Shard* shard, uint64_t step, size_t shards) {
-  double squares = 0;
+void Optimize(Job& job, Device& device, Shard* shard, size_t index, uint64_t step) {
+  const Options& options = job.options();
+  const StateSizes& stated = job.ShardState(index);
+  // A shard that is really there may be smaller than the one that an emulated device stands for.
+  const StateSizes own =
+      shard ? SizesOfState(SizeOf(job.ShardRanges(index)), options.state.offload) : stated;
   poolscope_work work = {};
   work.step = step;
   work.micro_batch = POOLSCOPE_NO_VALUE;
   work.version = step + 1;
   work.scope = POOLSCOPE_PER_SHARD;
-  const double seconds = job.options().update_seconds / static_cast<double>(shards);
-  Work(device, job.annotations.optimizer, seconds, work, [&] {
-    if (shard) squares = shard->Update(1.0 / static_cast<double>(job.options().micro_batches));
-  });
-  if (shard) job.coordinator->AddSquaredNorm(step, squares, shards);
+  const double rate = options.state.offload.bytes_per_second;
+  const double copy_seconds = rate > 0 ? static_cast<double>(stated.offloaded()) / rate : 0;
+  const RunStage run = [&](UpdateStage stage, size_t count, const auto& math) {
+    const bool optimize = stage == UpdateStage::kOptimize;
+    const uint64_t of = optimize ? own.parameters : own.offloaded_parameters;
+    const double part = of > 0 ? static_cast<double>(count) / static_cast<double>(of) : 1;
+    const Annotations& names = job.annotations;
+    Work(device,
+         optimize                       ? names.optimizer
+         : stage == UpdateStage::kFetch ? names.offload_fetch
+                                        : names.offload_write_back,
+         part * (optimize ? options.update_seconds * job.ShardShare(index) : copy_seconds), work,
+         math);
+  };
+  if (shard) {
+    const double scale = 1.0 / static_cast<double>(options.micro_batches);
+    const double squares = shard->Update(scale, run);
+    const bool monolithic = options.mode == Mode::kMonolithic;
+    job.coordinator->AddSquaredNorm(step, squares, monolithic ? 1 : options.update_workers);
+    return;
+  }
+  const uint64_t offloaded = own.offloaded_parameters;
+  if (offloaded > 0) run(UpdateStage::kFetch, offloaded, {});
+  run(UpdateStage::kOptimize, own.parameters, {});
+  if (offloaded > 0) run(UpdateStage::kWriteBack, offloaded, {});
+}
+
+void SampleState(const Job& job, size_t index) {
+  if (!poolscope_attached()) return;
+  const StateSizes& state = job.ShardState(index);
+  const auto sample = [](const char* name, uint64_t bytes) {
+    poolscope_sample(poolscope_counter(name), static_cast<double>(bytes));
+  };
+  sample("optimizer_state_bytes", state.total());
+  sample("optimizer_state_bytes.master_weights", state.master_weights());
+  sample("optimizer_state_bytes.first_moment", state.first_moment());
+  sample("optimizer_state_bytes.second_moment", state.second_moment());
+  sample("optimizer_state_bytes.gradient_sum", state.gradient_sum());
+  sample("optimizer_state_bytes.offloaded", state.offloaded());
 }
 
 void TellStep(Job& job, StepRecord record, uint64_t micro_batches) {

@@ -18,9 +18,13 @@ struct MicroBatch {
 // Adds its gradients to the replica's sum; returns its mean loss, NaN where `replica` is null.
 double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& work);
 
-// The update of `step` on one of `shards` shards, with the mean over the step's micro-batches.
-// `shard` may be null.
-void Optimize(Job& job, Device& device, Shard* shard, uint64_t step, size_t shards);
+// The update of `step` on shard `index`, with the mean over the step's micro-batches: `optimizer`,
+// and where its state is offloaded `offload_fetch` and `offload_write_back` around it. `shard` may
+// be null.
+void Optimize(Job& job, Device& device, Shard* shard, size_t index, uint64_t step);
+
+// The sizes of the optimizer state of shard `index`, as counters of the calling worker.
+void SampleState(const Job& job, size_t index);
 
 // The marks, counters and journal of an update, by worker 0. `record` lacks only its end.
 void TellStep(Job& job, StepRecord record, uint64_t micro_batches);

@@ -36,7 +36,11 @@ class Pools {
       threads_.emplace_back([this] {
         UseFineTimers();
         poolscope_worker("compute", 0, "compute");
-        RunMonolithic(job_);
+        try {
+          RunMonolithic(job_);
+        } catch (const std::exception& error) {
+          job_.coordinator->Fail(error.what());
+        }
         job_.journal.Close();
       });
       return;
@@ -58,13 +62,18 @@ class Pools {
     threads_.emplace_back([this, pool, index] {
       UseFineTimers();
       poolscope_worker(pool, static_cast<unsigned>(index), pool);
-      W worker(job_, index);
-      worker.Probe();
-      ready_->arrive_and_wait();
+      bool begun = false;  // others wait for it
       try {
+        W worker(job_, index);
+        worker.Probe();
+        begun = true;
+        ready_->arrive_and_wait();
         worker.Run();
       } catch (const Abandoned&) {
+      } catch (const std::exception& error) {  // it found no place for its state
+        job_.coordinator->Fail(error.what());
       }
+      if (!begun) ready_->count_down();
       if (--running_ == 0) job_.journal.Close();
     });
   }

@@ -9,7 +9,7 @@ namespace poolscope::trainer {
 
 UpdateWorker::UpdateWorker(Job& job, size_t index)
     : Worker(job, index, job.options().compute_workers + index, *job.update_signals[index]),
-      shard_(job.MakeShard(job.ShardRanges(index))) {}
+      shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload)) {}
 
 void UpdateWorker::Probe() {
   if (index_ != 0) return;
@@ -18,6 +18,7 @@ void UpdateWorker::Probe() {
 }
 
 void UpdateWorker::Run() {
+  SampleState(job_, index_);
   if (job_.options().mode == Mode::kSync) {
     RunSync();
   } else {
@@ -114,7 +115,7 @@ void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
 
 void UpdateWorker::Update(uint64_t step, const Gathered& gathered) {
   const Options& options = job_.options();
-  Optimize(job_, *device_, shard_.get(), step, options.update_workers);
+  Optimize(job_, *device_, shard_.get(), index_, step);
   job_.coordinator->Updated(index_);
   if (index_ == 0) {
     StepRecord record;

@@ -117,6 +117,7 @@ void Worker::SendProbes(Link& link) {
 void Worker::ReceiveProbes(Link& link) {
   for (int i = 0; i < kProbes;) {
     const uint64_t ticket = signal_.Ticket();
+    job_.CheckRunning();
     if (link.TryTake(index_)) {
       ++i;
     } else {

@@ -10,8 +10,7 @@ constexpr double kWarmUpUpdates = 10;
 
 }  // namespace
 
-AdamW::AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates)
-    : rates_(rates), first_(SizeOf(ranges), 0), second_(SizeOf(ranges), 0) {
+AdamW::AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates) : rates_(rates) {
   std::vector<float> all(parameters.size(), 0), gathered;
   for (const Tensor& tensor : parameters.tensors()) {
     if (tensor.matrix) {
@@ -22,9 +21,8 @@ AdamW::AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates)
   decays_.assign(decays.begin(), decays.end());
 }
 
-void AdamW::Update(std::span<float> values, std::span<const float> gradient_sum, double scale) {
-  ++updates_;
-  const auto count = static_cast<double>(updates_);
+void AdamW::Update(const Slice& slice, double scale, uint64_t update) const {
+  const auto count = static_cast<double>(update);
   const double rate = rates_.learning_rate * std::min(1.0, count / kWarmUpUpdates);
   const auto beta1 = static_cast<float>(rates_.beta1), beta2 = static_cast<float>(rates_.beta2);
   const auto correction1 = static_cast<float>(1 / (1 - std::pow(rates_.beta1, count)));
@@ -32,12 +30,18 @@ void AdamW::Update(std::span<float> values, std::span<const float> gradient_sum,
   const auto step = static_cast<float>(rate), epsilon = static_cast<float>(rates_.epsilon);
   const auto decay = static_cast<float>(rate * rates_.weight_decay);
   const auto mean = static_cast<float>(scale);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const float gradient = gradient_sum[i] * mean;
-    first_[i] = beta1 * first_[i] + (1 - beta1) * gradient;
-    second_[i] = beta2 * second_[i] + (1 - beta2) * gradient * gradient;
-    const float change = first_[i] * correction1 / (std::sqrt(second_[i] * correction2) + epsilon);
-    values[i] -= step * change + decay * decays_[i] * values[i];
+  const size_t size = slice.values.size();
+  float* const values = slice.values.data();
+  float* const first = slice.first.data();
+  float* const second = slice.second.data();
+  const float* const sum = slice.gradient_sum.data();
+  const float* const decays = decays_.data() + slice.begin;
+  for (size_t i = 0; i < size; ++i) {
+    const float gradient = sum[i] * mean;
+    first[i] = beta1 * first[i] + (1 - beta1) * gradient;
+    second[i] = beta2 * second[i] + (1 - beta2) * gradient * gradient;
+    const float change = first[i] * correction1 / (std::sqrt(second[i] * correction2) + epsilon);
+    values[i] -= step * change + decay * decays[i] * values[i];
   }
 }
 

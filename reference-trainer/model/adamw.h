@@ -25,14 +25,19 @@ class AdamW {
 
   AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates);
 
-  // values[size] −= the update for gradient_sum[size] × scale; size: that of the ranges.
-  void Update(std::span<float> values, std::span<const float> gradient_sum, double scale);
+  // All or some of the shard's parameters: those from `begin` on.
+  struct Slice {
+    size_t begin = 0;
+    std::span<float> values, first, second;  // weights and moments, [count]
+    std::span<const float> gradient_sum;     // [count]
+  };
+  // values −= the update for gradient_sum × scale. `update` counts updates from 1; one of a shard
+  // may be made slice by slice.
+  void Update(const Slice& slice, double scale, uint64_t update) const;
 
  private:
   const Rates rates_;
-  std::vector<float> decays_;          // [size], 0 or 1
-  std::vector<float> first_, second_;  // moments, [size]
-  uint64_t updates_ = 0;
+  std::vector<float> decays_;  // [size of the ranges], 0 or 1
 };
 
 }  // namespace poolscope::trainer

@@ -17,10 +17,11 @@ TEST(AdamW, FirstUpdate_MovesEachValueByTheWarmedUpRate) {
   AdamW::Rates rates;
   rates.learning_rate = 0.1;
   rates.weight_decay = 0;
-  AdamW optimizer(parameters, {{0, parameters.size()}}, rates);
+  const AdamW optimizer(parameters, {{0, parameters.size()}}, rates);
   std::vector<float> values(parameters.size(), 1), gradients(parameters.size());
+  std::vector<float> first(parameters.size(), 0), second(parameters.size(), 0);
   for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = i % 2 ? 0.3F : -5.0F;
-  optimizer.Update(values, gradients, 1);
+  optimizer.Update({0, values, first, second, gradients}, 1, 1);
   // Both moments' corrections leave gradient ÷ |gradient|; the first of ten warm-up updates is 0.1.
   EXPECT_NEAR(values[0], 1.01, 1e-6);
   EXPECT_NEAR(values[1], 0.99, 1e-6);
@@ -31,9 +32,10 @@ TEST(AdamW, Decay_IsOnMatricesOnly) {
   AdamW::Rates rates;
   rates.learning_rate = 1;
   rates.weight_decay = 0.5;
-  AdamW optimizer(parameters, {{0, parameters.size()}}, rates);
-  std::vector<float> values(parameters.size(), 1);
-  optimizer.Update(values, std::vector<float>(parameters.size(), 0), 1);
+  const AdamW optimizer(parameters, {{0, parameters.size()}}, rates);
+  std::vector<float> values(parameters.size(), 1), zero(parameters.size(), 0);
+  std::vector<float> first = zero, second = zero;
+  optimizer.Update({0, values, first, second, zero}, 1, 1);
   for (const Tensor& tensor : parameters.tensors()) {
     EXPECT_FLOAT_EQ(values[tensor.offset], tensor.matrix ? 0.95F : 1.0F) << tensor.name;
   }
