@@ -9,15 +9,18 @@ namespace poolscope::trainer {
 
 // Where a model's arrays live and what computes on them; the functions are those of kernels.h,
 // whose shapes and contracts hold here too. An implementation may run them later than they are
-// called, in their order; Sum waits for all before it. Used by one thread at a time. T is float or
-// double.
+// called, in their order; Copy and Sum wait for all before them. Used by one thread at a time. T is
+// float or double.
 template <typename T>
 class Arithmetic {
  public:
   virtual ~Arithmetic() = default;
 
-  // `count` zeros in the memory that the functions below work on; they live as long as this.
-  virtual T* Allocate(size_t count) = 0;
+  // Zeros in the memory that the functions below work on; they live as long as this.
+  virtual void* AllocateBytes(size_t bytes) = 0;
+  T* Allocate(size_t count) { return static_cast<T*>(AllocateBytes(count * sizeof(T))); }
+  // From or to the host's memory, or within this one's. Done when it returns, as all before it.
+  virtual void Copy(size_t bytes, const void* from, void* to) = 0;
   virtual void Clear(size_t count, T* values) = 0;
   virtual double Sum(size_t count, const T* values) = 0;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -13,9 +14,10 @@ namespace poolscope::trainer {
 template <typename T>
 class CpuArithmetic final : public Arithmetic<T> {
  public:
-  T* Allocate(size_t count) override {
-    return arrays_.emplace_back(std::make_unique<T[]>(count)).get();
+  void* AllocateBytes(size_t bytes) override {
+    return arrays_.emplace_back(std::make_unique<std::byte[]>(bytes)).get();
   }
+  void Copy(size_t bytes, const void* from, void* to) override { std::memcpy(to, from, bytes); }
   void Clear(size_t count, T* values) override { std::fill(values, values + count, T{0}); }
   double Sum(size_t count, const T* values) override {
     return std::accumulate(values, values + count, 0.0);
@@ -70,7 +72,7 @@ class CpuArithmetic final : public Arithmetic<T> {
   }
 
  private:
-  std::vector<std::unique_ptr<T[]>> arrays_;
+  std::vector<std::unique_ptr<std::byte[]>> arrays_;
 };
 
 }  // namespace poolscope::trainer

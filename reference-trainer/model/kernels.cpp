@@ -7,13 +7,6 @@
 #include <type_traits>
 
 namespace poolscope::trainer {
-namespace {
-
-constexpr double kNormEpsilon = 1e-5;
-constexpr double kGeluScale = 0.7978845608028654;  // sqrt(2 ÷ π)
-constexpr double kGeluCubic = 0.044715;
-
-}  // namespace
 
 template <typename T>
 void Gemm(Transposed transpose_a, Transposed transpose_b, size_t m, size_t n, size_t k, T alpha,

@@ -8,6 +8,10 @@
 // functions add to the gradients of parameters and write those of activations.
 namespace poolscope::trainer {
 
+inline constexpr double kNormEpsilon = 1e-5;              // added to the variance
+inline constexpr double kGeluScale = 0.7978845608028654;  // sqrt(2 ÷ π)
+inline constexpr double kGeluCubic = 0.044715;
+
 enum class Transposed { kNo, kYes };
 
 // c[m, n] = alpha × op(a)[m, k] op(b)[k, n] + beta × c; lda, ldb, ldc are distances between rows.
