@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/lanes.h"
+#include "agent/nccl_operations.h"
 #include "agent/registry.h"
 
 namespace poolscope::agent {
@@ -36,6 +38,8 @@ void ThreadExits(void* writer) {
 // child is left as it is, but switched off.
 void BeforeFork() {
   if (is_inside) return;
+  nccl::LockOperations();
+  LockLanes();
   LockRegistry();
   session.LockForFork();
 }
@@ -44,12 +48,16 @@ void AfterForkInParent() {
   if (is_inside) return;
   session.UnlockInParent();
   UnlockRegistry();
+  UnlockLanes();
+  nccl::UnlockOperations();
 }
 
 void AfterForkInChild() {
   if (is_inside) return state.store(State::kOff, std::memory_order_relaxed);
   session.ForgetInChild();
   ResetRegistryLock();
+  ResetLanesLock();
+  nccl::ForgetOperationsInChild();
   current_writer = nullptr;
   retry_at_ns = 0;
   pthread_setspecific(exit_key, nullptr);

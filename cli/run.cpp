@@ -24,6 +24,7 @@
 #include "cli/collector_flags.h"
 #include "cli/commands.h"
 #include "cli/group_signals.h"
+#include "cli/job_environment.h"
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
 #include "collector/run_folder.h"
@@ -280,13 +281,14 @@ int Run(const Arguments& arguments) {
     return 2;
   }
   const std::string agent = AgentPath();
-  const char* injected = getenv("NVTX_INJECTION64_PATH");
-  const bool foreign = injected != nullptr && injected[0] != '\0' && injected != agent;
-  if (foreign) {
-    Say("NVTX_INJECTION64_PATH is set to {}: left as it is, nothing of this job will be recorded "
-        "unless that is Poolscope's agent; unset it to use {}",
-        injected, agent);
-  } else if (agent.empty()) {
+  for (const LoadingVariable& variable : LoadingVariables()) {
+    const std::string foreign = ForeignValue(variable, agent);
+    if (foreign.empty()) continue;
+    Say("{} is set to {}: left as it is, {} will be recorded unless that is Poolscope's agent; "
+        "unset it to use {}",
+        variable.name, foreign, variable.unseen, agent);
+  }
+  if (agent.empty() && ForeignValue(LoadingVariables().front(), agent).empty()) {
     Say("the agent lib/libpoolscope_agent.so is not beside this program: install it or set "
         "NVTX_INJECTION64_PATH");
     return 1;
@@ -355,7 +357,7 @@ int Run(const Arguments& arguments) {
   const std::string run_id = RandomHex();
   setenv("POOLSCOPE_RUN_ID", run_id.c_str(), 1);
   setenv("POOLSCOPE_RUN_DIR", folder.c_str(), 1);
-  if (!foreign) setenv("NVTX_INJECTION64_PATH", agent.c_str(), 1);
+  if (!agent.empty()) SetLoadingVariables(agent);
   const pid_t job = StartJob(arguments.job, before);
   if (job < 0) {
     const int error = errno;

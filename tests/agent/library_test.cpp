@@ -26,7 +26,9 @@ std::string Output(const std::string& command) {
 TEST(Library, ExportsItsEntryPointsAlone) {
   EXPECT_EQ(Output(std::string("nm -D --defined-only ") + POOLSCOPE_TEST_AGENT +
                    " | awk '{print $NF}' | sort"),
-            "InitializeInjectionNvtx2\nInitializeInjectionNvtxExtension\n");
+            "InitializeInjectionNvtx2\nInitializeInjectionNvtxExtension\nncclProfiler_v1\n"
+            "ncclProfiler_v2\nncclProfiler_v3\nncclProfiler_v4\nncclProfiler_v5\n"
+            "ncclProfiler_v6\nncclProfiler_v7\n");
 }
 
 TEST(Library, NeedsLibcAlone) {

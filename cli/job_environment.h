@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace poolscope {
+
+// Which variables make a job's libraries load the agent, and what is not seen without each.
+struct LoadingVariable {
+  const char* name;
+  const char* unseen;
+};
+const std::vector<LoadingVariable>& LoadingVariables();
+
+// The variable's value where it names something other than `agent`: the user's own, which is kept.
+// "" else.
+std::string ForeignValue(const LoadingVariable& variable, const std::string& agent);
+
+// Sets all that are not the user's own.
+void SetLoadingVariables(const std::string& agent);
+
+}  // namespace poolscope
