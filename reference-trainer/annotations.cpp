@@ -56,6 +56,11 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   text("optimizer.offload", OffloadName(options.state.offload.to));
   number("optimizer.resident_fraction",
          options.state.offload.to == Offload::kNone ? 1 : options.state.offload.resident_fraction);
+  if (options.model.experts.count > 0) {
+    count("experts", options.model.experts.count);
+    count("experts.per_token", options.model.experts.per_token);
+    number("experts.skew", options.model.experts.skew);
+  }
   if (!monolithic) {
     text("optimizer.layout", ShardLayoutName(options.state.layout));
     count("gradients.depth", options.gradients.shape.depth);

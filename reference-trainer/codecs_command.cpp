@@ -119,7 +119,7 @@ std::variant<Request, Exit> Parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     return WrongUsage(error.what(), "codecs");
   }
-  if (const std::string error = CheckModel(options.model); !error.empty()) {
+  if (const std::string error = CheckModel(app, options.model); !error.empty()) {
     return WrongUsage(error, "codecs");
   }
   return request;
@@ -246,7 +246,7 @@ std::string JsonOf(const std::deque<Row>& rows) {
 struct Outcome {
   std::string gradients, weights;
   double final_loss = 0;
-  RunTraffic traffic;
+  RunTotals totals;
 };
 
 // The pairs of codecs to train with. The string is an error.
@@ -283,7 +283,7 @@ std::string TrainRuns(const Request& request, const Corpus& corpus,
     Outcome outcome{CodecName(gradients), CodecName(weights)};
     std::string failure = Train(
         options, &corpus, [&](const StepRecord& record) { records.push_back(record); },
-        [] { return StopSignal() != 0; }, &outcome.traffic);
+        [] { return StopSignal() != 0; }, &outcome.totals);
     if (!failure.empty()) return failure;
     if (StopSignal() != 0) return "stopped";
     outcome.final_loss = Summarize(records).final_loss.value_or(std::nan(""));
@@ -301,7 +301,7 @@ std::string TableOf(const std::vector<Outcome>& outcomes) {
       fmt::format("{:<14} {:<14} {:>11} {:>9} {:>16} {:>14} {:>11}\n", "gradients", "weights",
                   "final loss", "change", "gradients saved", "weights saved", "both saved");
   for (const Outcome& each : outcomes) {
-    const Link::Traffic &g = each.traffic.gradients, &w = each.traffic.weights;
+    const Link::Traffic &g = each.totals.gradients, &w = each.totals.weights;
     const Link::Traffic both = {g.raw_bytes + w.raw_bytes, g.wire_bytes + w.wire_bytes};
     text += fmt::format("{:<14} {:<14} {:>11.5f} {:>+7.2f} % {:>14.1f} % {:>12.1f} % {:>9.1f} %\n",
                         each.gradients, each.weights, each.final_loss,
@@ -314,7 +314,7 @@ std::string TableOf(const std::vector<Outcome>& outcomes) {
 std::string JsonOf(const std::vector<Outcome>& outcomes) {
   std::string text;
   for (const Outcome& each : outcomes) {
-    const Link::Traffic &g = each.traffic.gradients, &w = each.traffic.weights;
+    const Link::Traffic &g = each.totals.gradients, &w = each.totals.weights;
     text += fmt::format(
         "{}{{\"gradients\":\"{}\",\"weights\":\"{}\",\"final_loss\":{},\"gradients_raw_bytes\":{},"
         "\"gradients_wire_bytes\":{},\"weights_raw_bytes\":{},\"weights_wire_bytes\":{}}}",

@@ -41,6 +41,7 @@ Job::Job(const Options& options, const Corpus* corpus)
       options_, annotations, journal,
       LocalCoordinator::Wakers{[this, notify] { notify(compute_signals); },
                                [this, notify] { notify(update_signals); }});
+  if (shape_.experts > 0) expert_load = std::make_unique<ExpertLoad>(shape_.experts);
   if (options.mode == Mode::kMonolithic) return;
   for (uint64_t i = 0; i < options.compute_workers; ++i) {
     compute_signals.push_back(std::make_unique<Signal>());

@@ -8,6 +8,7 @@
 #include "reference-trainer/coordinator.h"
 #include "reference-trainer/data.h"
 #include "reference-trainer/device.h"
+#include "reference-trainer/expert_load.h"
 #include "reference-trainer/journal.h"
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
@@ -27,6 +28,7 @@ class Job {
   Job(const Options& options, const Corpus* corpus);
 
   const Options& options() const { return options_; }
+  const GptShape& shape() const { return shape_; }
   bool computes() const { return corpus_ != nullptr; }
   uint64_t tokens_of_micro_batch() const { return options_.model.batch * options_.model.context; }
 
@@ -53,6 +55,7 @@ class Job {
   Journal journal;
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
+  std::unique_ptr<ExpertLoad> expert_load;   // null without experts
 
  private:
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;

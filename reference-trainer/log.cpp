@@ -103,6 +103,10 @@ void Log::Header(const Corpus* corpus, size_t parameters) {
     Print("  model      {} layers, width {}, {} heads, context {}: {} parameters\n", o.model.layers,
           o.model.width, o.model.heads, o.model.context, parameters);
   }
+  if (o.model.experts.count > 0) {
+    Print("  experts    {}, {} a token, skew {:g}\n", o.model.experts.count,
+          o.model.experts.per_token, o.model.experts.skew);
+  }
   if (emulated) {
     Print("  operations forward {:.4g} ms, backward {:.4g} ms, update {:.4g} ms, jitter {:g}\n",
           o.forward_seconds * 1e3, o.backward_seconds * 1e3, o.update_seconds * 1e3, o.jitter);
@@ -209,7 +213,7 @@ void Log::PrintLine(const StepRecord& record) {
   printed_ = records_.size();
 }
 
-bool Log::Finish() {
+bool Log::Finish(const RunTotals& totals) {
   if (printed_ < records_.size()) PrintLine(records_.back());
   const Summary summary = Summarize(records_);
   Print(
@@ -219,7 +223,7 @@ bool Log::Finish() {
   if (!records_.empty() && records_.back().discarded > 0) {
     Print(", {} gradients discarded", records_.back().discarded);
   }
-  Print("\n");
+  Print("\n{}", Text(totals));
   Flush();
   bool good = true;
   if (stdout_error_ != 0) {
@@ -230,10 +234,10 @@ bool Log::Finish() {
   if (json_) {
     WriteJson(
         fmt::format("{{\"step_seconds_median\":{},\"tokens_per_second\":{},\"final_loss\":{},"
-                    "\"steps\":{},\"discarded\":{},\"optimizer_state\":{}}}\n",
+                    "\"steps\":{},\"discarded\":{},\"optimizer_state\":{}{}}}\n",
                     JsonNumber(summary.step_seconds_median), JsonNumber(summary.tokens_per_second),
                     JsonNumber(summary.final_loss), summary.steps,
-                    records_.empty() ? 0 : records_.back().discarded, StateJson()));
+                    records_.empty() ? 0 : records_.back().discarded, StateJson(), Json(totals)));
     if (json_failed_) {
       fmt::print(stderr, "poolscope-trainer: cannot write --json-log {}: {}\n", options_.json_log,
                  "the file is incomplete; is the disk full?");

@@ -12,6 +12,7 @@
 #include "reference-trainer/data.h"
 #include "reference-trainer/journal.h"
 #include "reference-trainer/options.h"
+#include "reference-trainer/run_totals.h"
 
 namespace poolscope::trainer {
 
@@ -35,7 +36,7 @@ class Log {
   void Header(const Corpus* corpus, size_t parameters);
   void Step(const StepRecord& record);
   // True where everything was written.
-  bool Finish();
+  bool Finish(const RunTotals& totals);
 
  private:
   void PrintState();

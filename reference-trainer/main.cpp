@@ -46,10 +46,11 @@ int Main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that must not grow is an error, not a crash
   const Corpus* const text = corpus ? &*corpus : nullptr;
   log.Header(text, parameters);
+  RunTotals totals;
   const std::string failure = Train(
       options, text, [&](const StepRecord& record) { log.Step(record); },
-      [] { return StopSignal() != 0; });
-  const bool written = log.Finish();
+      [] { return StopSignal() != 0; }, &totals);
+  const bool written = log.Finish(totals);
   if (!failure.empty()) return Failed(failure);
   if (StopSignal() != 0) return 128 + StopSignal();
   return written ? 0 : 1;

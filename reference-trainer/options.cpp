@@ -240,6 +240,7 @@ void AddModelOptions(CLI::App& app, ModelOptions& model) {
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str()
       ->group(group);
+  AddExpertsOptions(app, model.experts);
 }
 
 Exit WrongUsage(const std::string& what, const std::string& subcommand) {
@@ -249,13 +250,15 @@ Exit WrongUsage(const std::string& what, const std::string& subcommand) {
   return {2, fmt::format("{0}: {1} (see {0} --help)\n", program, line)};
 }
 
-GptShape ShapeOf(const ModelOptions& model) {
-  return {model.layers, model.width, model.heads, model.context, model.untied_head};
+std::string CheckModel(const CLI::App& app, const ModelOptions& model) {
+  if (model.width % model.heads == 0) return CheckExperts(app, model.experts);
+  return fmt::format("--heads {} does not divide --width {}", model.heads, model.width);
 }
 
-std::string CheckModel(const ModelOptions& model) {
-  if (model.width % model.heads == 0) return "";
-  return fmt::format("--heads {} does not divide --width {}", model.heads, model.width);
+GptShape ShapeOf(const ModelOptions& model) {
+  const ExpertsOptions& experts = model.experts;
+  return {model.layers,  model.width,       model.heads,  model.context,  model.untied_head,
+          experts.count, experts.per_token, experts.skew, experts.balance};
 }
 
 std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
@@ -304,7 +307,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     if (app.count("--context") == 0) model.context = 32;
     if (app.count("--batch") == 0) model.batch = 2;
   }
-  if (const std::string error = CheckModel(model); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckModel(app, model); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckState(app, options); !error.empty()) return WrongUsage(error);
   if (options.weights.codec.needs_every_message() && options.weights.shape.lanes > 1) {
     return WrongUsage(

@@ -8,6 +8,8 @@
 #include "reference-trainer/admission.h"
 #include "reference-trainer/codec.h"
 #include "reference-trainer/link.h"
+#include "reference-trainer/model/parameters.h"
+#include "reference-trainer/options_experts.h"
 #include "reference-trainer/options_state.h"
 
 namespace CLI {
@@ -36,7 +38,9 @@ struct ModelOptions {
   bool untied_head = false;
   double learning_rate = 1e-3;
   double weight_decay = 0.01;
+  ExpertsOptions experts;
 };
+GptShape ShapeOf(const ModelOptions& model);
 
 // All that the command line says. Times in seconds, sizes in bytes.
 struct Options {
@@ -81,8 +85,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv);
 
 // The flags of the model, and what they need of each other: one line of error, or "".
 void AddModelOptions(CLI::App& app, ModelOptions& model);
-std::string CheckModel(const ModelOptions& model);
-GptShape ShapeOf(const ModelOptions& model);
+std::string CheckModel(const CLI::App& app, const ModelOptions& model);
 
 // Wrong usage of `poolscope-trainer` or, where it is not "", of its subcommand.
 Exit WrongUsage(const std::string& what, const std::string& subcommand = "");

@@ -2,12 +2,11 @@
 
 #include <limits>
 
+#include "reference-trainer/staged_pass.h"
 #include "reference-trainer/timing.h"
 
 namespace poolscope::trainer {
-namespace {
 
-// Runs `math` on the device as annotated work.
 void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,
           const std::function<void()>& math) {
   poolscope_begin(POOLSCOPE_WORK, name);
@@ -15,9 +14,11 @@ void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_wor
   poolscope_end_work(&work);
 }
 
-}  // namespace
-
-double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& batch) {
+double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& batch,
+                       WeightSource* source) {
+  if (source || job.expert_load) {
+    return ForwardBackwardInStages(job, device, replica, batch, source);
+  }
   double loss = std::numeric_limits<double>::quiet_NaN();
   poolscope_work work = {};
   work.step = batch.step;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "reference-trainer/device.h"
 #include "reference-trainer/job.h"
@@ -15,8 +16,16 @@ struct MicroBatch {
   uint64_t data = 0;     // index in the corpus' order
 };
 
+class WeightSource;
+
 // Adds its gradients to the replica's sum; returns its mean loss, NaN where `replica` is null.
-double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& work);
+// `source`: where the weights come from stage by stage, null where the replica has them.
+double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& batch,
+                       WeightSource* source = nullptr);
+
+// Runs `math` on the device as annotated work.
+void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,
+          const std::function<void()>& math);
 
 // The update of `step` on shard `index`, with the mean over the step's micro-batches: `optimizer`,
 // and where its state is offloaded `offload_fetch` and `offload_write_back` around it. `shard` may

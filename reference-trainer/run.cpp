@@ -87,7 +87,7 @@ class Pools {
 }  // namespace
 
 std::string Train(const Options& options, const Corpus* corpus, const OnStep& on_step,
-                  const ShouldStop& should_stop, RunTraffic* traffic) {
+                  const ShouldStop& should_stop, RunTotals* totals) {
   constexpr std::chrono::milliseconds kPatience(50);
   openblas_set_num_threads(1);
   UseFineTimers();
@@ -105,7 +105,11 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
       }
     }
   }
-  if (traffic && job.gradients) *traffic = {job.gradients->traffic(), job.weights->traffic()};
+  if (totals) {
+    if (job.gradients) totals->gradients = job.gradients->traffic();
+    if (job.weights) totals->weights = job.weights->traffic();
+    if (job.expert_load) totals->expert_tokens = job.expert_load->tokens();
+  }
   return job.coordinator->failure();
 }
 

@@ -7,6 +7,7 @@
 #include "reference-trainer/data.h"
 #include "reference-trainer/journal.h"
 #include "reference-trainer/options.h"
+#include "reference-trainer/run_totals.h"
 
 namespace poolscope::trainer {
 
@@ -15,13 +16,9 @@ using OnStep = std::function<void(const StepRecord&)>;
 // Asked now and then on the caller's thread; true ends the run after the current step.
 using ShouldStop = std::function<bool()>;
 
-struct RunTraffic {
-  Link::Traffic gradients, weights;
-};
-
 // Trains as `options` say; `corpus` is null where nothing is computed. Returns why the run failed,
-// "" where it did not. `traffic` (may be null) gets what crossed the links.
+// "" where it did not. `totals` may be null.
 std::string Train(const Options& options, const Corpus* corpus, const OnStep& on_step,
-                  const ShouldStop& should_stop, RunTraffic* traffic = nullptr);
+                  const ShouldStop& should_stop, RunTotals* totals = nullptr);
 
 }  // namespace poolscope::trainer

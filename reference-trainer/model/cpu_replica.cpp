@@ -17,15 +17,26 @@ CpuReplica::CpuReplica(const GptShape& shape, size_t batch, const Corpus& corpus
       gradients_(values_.size(), 0) {}
 
 double CpuReplica::Forward(uint64_t data) {
-  corpus_.MicroBatch(seed_, data, batch_, context_, tokens_, targets_);
-  gpt_.Forward(values_, tokens_, targets_);
-  return gpt_.Loss();
+  Begin(data);
+  for (size_t stage = 0; stage < gpt_.stages().size(); ++stage) ForwardStage(stage);
+  return Loss();
 }
 
 void CpuReplica::Backward() {
-  std::fill(micro_batch_.begin(), micro_batch_.end(), 0.0F);
-  gpt_.Backward(values_, micro_batch_);
-  AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
+  for (size_t stage = gpt_.stages().size(); stage-- > 0;) BackwardStage(stage);
+}
+
+void CpuReplica::Begin(uint64_t data) {
+  corpus_.MicroBatch(seed_, data, batch_, context_, tokens_, targets_);
+  gpt_.Begin(tokens_, targets_);
+}
+
+void CpuReplica::BackwardStage(size_t stage) {
+  if (stage + 1 == gpt_.stages().size()) {
+    std::fill(micro_batch_.begin(), micro_batch_.end(), 0.0F);
+  }
+  gpt_.BackwardStage(stage, values_, micro_batch_);
+  if (stage == 0) AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
 }
 
 void CpuReplica::ClearGradients() { std::fill(gradients_.begin(), gradients_.end(), 0.0F); }

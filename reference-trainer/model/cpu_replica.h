@@ -11,7 +11,7 @@
 
 namespace poolscope::trainer {
 
-class CpuReplica : public Replica {
+class CpuReplica : public Replica, private StagedReplica {
  public:
   // `corpus` outlives the replica.
   CpuReplica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed);
@@ -19,10 +19,19 @@ class CpuReplica : public Replica {
   double Forward(uint64_t data) override;
   void Backward() override;
   void ClearGradients() override;
+  StagedReplica* staged() override { return this; }
   std::span<const float> Gradients(const Ranges& ranges) override;
   void Install(const Ranges& ranges, std::span<const float> values) override;
 
  private:
+  void Begin(uint64_t data) override;
+  void ForwardStage(size_t stage) override { gpt_.ForwardStage(stage, values_); }
+  void BackwardStage(size_t stage) override;
+  double Loss() override { return gpt_.Loss(); }
+  std::span<const uint64_t> ExpertLoad(size_t layer) const override {
+    return gpt_.ExpertLoad(layer);
+  }
+
   const Corpus& corpus_;
   const uint64_t seed_;
   const size_t batch_, context_;

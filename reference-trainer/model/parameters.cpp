@@ -25,43 +25,68 @@ double Normal(uint64_t& state) {  // Box, Muller 1958
 
 }  // namespace
 
-size_t Parameters::Add(const std::string& name, size_t size, bool matrix) {
+void Parameters::Add(size_t& first, const std::string& name, size_t size, bool matrix) {
+  if (first == kNone) first = size_;
   tensors_.push_back({name, size_, size, matrix});
   size_ += size;
-  return size_ - size;
+}
+
+void Parameters::EndGroup(const std::string& name) {
+  groups_.push_back({name, groups_.empty() ? 0 : groups_.back().end, size_});
+}
+
+void Parameters::AddMlp(size_t width, const std::string& at) {
+  Add(expand_weight, at + "expand.weight", 4 * width * width, true);
+  Add(expand_bias, at + "expand.bias", 4 * width, false);
+  Add(contract_weight, at + "contract.weight", 4 * width * width, true);
+  Add(contract_bias, at + "contract.bias", width, false);
+}
+
+void Parameters::AddLayer(const GptShape& shape, const std::string& name) {
+  const size_t width = shape.width;
+  const std::string at = name + ".";
+  Add(norm1_gain, at + "norm1.gain", width, false);
+  Add(norm1_bias, at + "norm1.bias", width, false);
+  Add(qkv_weight, at + "qkv.weight", 3 * width * width, true);
+  Add(qkv_bias, at + "qkv.bias", 3 * width, false);
+  Add(projection_weight, at + "projection.weight", width * width, true);
+  Add(projection_bias, at + "projection.bias", width, false);
+  Add(norm2_gain, at + "norm2.gain", width, false);
+  Add(norm2_bias, at + "norm2.bias", width, false);
+  if (shape.experts == 0) {
+    AddMlp(width, at);
+    EndGroup(name);
+    return;
+  }
+  Add(router_weight, at + "router.weight", shape.experts * width, true);
+  EndGroup(name);
+  for (size_t expert = 0; expert < shape.experts; ++expert) {
+    const std::string expert_name = at + "expert" + std::to_string(expert);
+    const size_t begin = size_;
+    AddMlp(width, expert_name + ".");
+    EndGroup(expert_name);
+    expert_stride = size_ - begin;
+  }
 }
 
 Parameters::Parameters(const GptShape& shape) {
   const size_t width = shape.width;
-  token_embedding = Add("token_embedding", kVocabulary * width, true);
-  position_embedding = Add("position_embedding", shape.context * width, true);
+  Add(token_embedding, "token_embedding", kVocabulary * width, true);
+  Add(position_embedding, "position_embedding", shape.context * width, true);
+  EndGroup("embedding");
   for (size_t layer = 0; layer < shape.layers; ++layer) {
-    const std::string at = "layer" + std::to_string(layer) + ".";
     const size_t begin = size_;
-    const size_t norm1_gain_at = Add(at + "norm1.gain", width, false);
-    const size_t norm1_bias_at = Add(at + "norm1.bias", width, false);
-    const size_t qkv_weight_at = Add(at + "qkv.weight", 3 * width * width, true);
-    const size_t qkv_bias_at = Add(at + "qkv.bias", 3 * width, false);
-    const size_t projection_weight_at = Add(at + "projection.weight", width * width, true);
-    const size_t projection_bias_at = Add(at + "projection.bias", width, false);
-    const size_t norm2_gain_at = Add(at + "norm2.gain", width, false);
-    const size_t norm2_bias_at = Add(at + "norm2.bias", width, false);
-    const size_t expand_weight_at = Add(at + "expand.weight", 4 * width * width, true);
-    const size_t expand_bias_at = Add(at + "expand.bias", 4 * width, false);
-    const size_t contract_weight_at = Add(at + "contract.weight", 4 * width * width, true);
-    const size_t contract_bias_at = Add(at + "contract.bias", width, false);
-    if (layer > 0) continue;
+    AddLayer(shape, "layer" + std::to_string(layer));
     layer_stride = size_ - begin;
-    norm1_gain = norm1_gain_at, norm1_bias = norm1_bias_at;
-    qkv_weight = qkv_weight_at, qkv_bias = qkv_bias_at;
-    projection_weight = projection_weight_at, projection_bias = projection_bias_at;
-    norm2_gain = norm2_gain_at, norm2_bias = norm2_bias_at;
-    expand_weight = expand_weight_at, expand_bias = expand_bias_at;
-    contract_weight = contract_weight_at, contract_bias = contract_bias_at;
   }
-  final_gain = Add("final_norm.gain", width, false);
-  final_bias = Add("final_norm.bias", width, false);
-  head_weight = shape.untied_head ? Add("head.weight", kVocabulary * width, true) : token_embedding;
+  Add(final_gain, "final_norm.gain", width, false);
+  Add(final_bias, "final_norm.bias", width, false);
+  if (shape.untied_head) {
+    Add(head_weight, "head.weight", kVocabulary * width, true);
+  } else {
+    head_weight = token_embedding;
+  }
+  EndGroup("head");
 }
 
 template <typename T>

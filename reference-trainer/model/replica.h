@@ -7,6 +7,22 @@
 
 namespace poolscope::trainer {
 
+// A replica that runs a micro-batch stage by stage (see Stage): Begin, all stages forward, all of
+// them backward. The last one backward adds the gradients to the sum.
+class StagedReplica {
+ public:
+  virtual void Begin(uint64_t data) = 0;
+  virtual void ForwardStage(size_t stage) = 0;
+  virtual void BackwardStage(size_t stage) = 0;
+  // Mean loss in nats, after the last stage forward.
+  virtual double Loss() = 0;
+  // Tokens that each expert of `layer` got, once its Stage::kLayer has run forward.
+  virtual std::span<const uint64_t> ExpertLoad(size_t layer) const = 0;
+
+ protected:
+  ~StagedReplica() = default;
+};
+
 // What a compute worker computes with: all weights, the activations of one micro-batch and the sum
 // of gradients over several. Used by its worker's thread alone.
 class Replica {
@@ -21,6 +37,8 @@ class Replica {
   // of several workers part.
   virtual void Backward() = 0;
   virtual void ClearGradients() = 0;
+  // The same replica stage by stage; null where it cannot.
+  virtual StagedReplica* staged() { return nullptr; }
 
   // The sum of gradients of a shard, [SizeOf(ranges)]; valid until the next call.
   virtual std::span<const float> Gradients(const Ranges& ranges) = 0;

@@ -49,7 +49,7 @@ Options Emulated(Options options) {
 
 struct Outcome {
   std::vector<StepRecord> records;
-  RunTraffic traffic;
+  RunTotals totals;
 
   double FinalLoss() const {
     double sum = 0;
@@ -63,7 +63,7 @@ Outcome TrainAll(const Options& options) {
   const std::string failure = Train(
       options, options.math ? &Text() : nullptr,
       [&](const StepRecord& record) { outcome.records.push_back(record); }, [] { return false; },
-      &outcome.traffic);
+      &outcome.totals);
   EXPECT_EQ(failure, "");
   EXPECT_EQ(outcome.records.size(), options.steps);
   return outcome;
@@ -91,7 +91,7 @@ TEST(Codecs, Lossless_LeaveTheSynchronousCurveAsItIs) {
       ASSERT_NEAR(outcome.records[i].loss, loss, 1e-5 * loss) << name << ", step " << i;
     }
   }
-  EXPECT_EQ(Ratio(Plain().traffic.gradients), 1);
+  EXPECT_EQ(Ratio(Plain().totals.gradients), 1);
 }
 
 TEST(Codecs, Lossy_SaveTheirBytesAndStillLearn) {
@@ -107,8 +107,8 @@ TEST(Codecs, Lossy_SaveTheirBytesAndStillLearn) {
         Case{"none", "1bit-delta", 1, 0.04 + 1.0 / kSteps, 1.1},
         Case{"bf16+zstd", "bf16+zstd", 0.45, 0.45, 1.02}}) {
     const Outcome outcome = TrainAll(Small(each.gradients, each.weights, kSteps));
-    EXPECT_LE(Ratio(outcome.traffic.gradients), each.gradients_ratio) << each.gradients;
-    EXPECT_LE(Ratio(outcome.traffic.weights), each.weights_ratio) << each.weights;
+    EXPECT_LE(Ratio(outcome.totals.gradients), each.gradients_ratio) << each.gradients;
+    EXPECT_LE(Ratio(outcome.totals.weights), each.weights_ratio) << each.weights;
     EXPECT_LT(outcome.FinalLoss(), each.loss * Plain().FinalLoss()) << each.gradients;
     EXPECT_LT(outcome.FinalLoss(), 0.9 * Text().UnigramEntropy()) << each.gradients;
     size_t different = 0;
@@ -191,14 +191,14 @@ TEST(Codecs, OnAnEmulatedDevice_MakeTheWireOfTheRealPayloadsRatio) {
   Options options = Emulated(Small("zstd", "bf16", 20));
   options.gradient_bytes = options.weight_bytes = 10'000'000;
   const Outcome tiny = TrainAll(options);
-  EXPECT_EQ(tiny.traffic.gradients.raw_bytes, 20u * 2 * 10'000'000);
-  EXPECT_EQ(Ratio(tiny.traffic.weights), 0.5);
-  EXPECT_LT(Ratio(tiny.traffic.gradients), 0.97);
-  EXPECT_GT(Ratio(tiny.traffic.gradients), 0.5);
+  EXPECT_EQ(tiny.totals.gradients.raw_bytes, 20u * 2 * 10'000'000);
+  EXPECT_EQ(Ratio(tiny.totals.weights), 0.5);
+  EXPECT_LT(Ratio(tiny.totals.gradients), 0.97);
+  EXPECT_GT(Ratio(tiny.totals.gradients), 0.5);
   options.math = false;
   const Outcome none = TrainAll(options);
-  EXPECT_NEAR(Ratio(none.traffic.gradients), StatedFigures(options.gradients.codec).ratio, 1e-6);
-  EXPECT_EQ(Ratio(none.traffic.weights), 0.5);
+  EXPECT_NEAR(Ratio(none.totals.gradients), StatedFigures(options.gradients.codec).ratio, 1e-6);
+  EXPECT_EQ(Ratio(none.totals.weights), 0.5);
 }
 
 TEST(Codecs, OnAnEmulatedDevice_TakeTheirStatedTime) {

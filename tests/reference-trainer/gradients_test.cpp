@@ -19,7 +19,7 @@ struct Case {
 double LossOf(Gpt<double>& gpt, const std::vector<double>& values,
               const std::vector<uint8_t>& tokens, const std::vector<uint8_t>& targets) {
   gpt.Forward(values, tokens, targets);
-  return gpt.Loss();
+  return gpt.Loss() + gpt.BalanceLoss();
 }
 
 class Gradients : public testing::TestWithParam<Case> {};
@@ -66,8 +66,10 @@ TEST_P(Gradients, OfEveryTensor_EqualFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Gradients,
                          testing::Values(Case{{2, 12, 3, 5, false}, 2}, Case{{1, 8, 2, 4, true}, 3},
-                                         Case{{0, 8, 1, 4, false}, 1},
-                                         Case{{3, 8, 1, 1, false}, 2}));
+                                         Case{{0, 8, 1, 4, false}, 1}, Case{{3, 8, 1, 1, false}, 2},
+                                         Case{{2, 12, 3, 5, false, 4, 2, 0.3, 0.5}, 2},
+                                         Case{{1, 8, 2, 4, true, 3, 1, 0, 2}, 3},
+                                         Case{{1, 8, 2, 4, false, 2, 2, 0, 0.1}, 1}));
 
 TEST(Gradients, OfTwoMicroBatches_AreSummed) {
   const GptShape shape{1, 8, 2, 4, false};

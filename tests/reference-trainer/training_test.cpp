@@ -1,62 +1,13 @@
 // Whole runs in this process: what they learn, and which rules they keep.
+#include "tests/reference-trainer/training.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
 
-#include "reference-trainer/options.h"
-#include "reference-trainer/run.h"
-
 namespace poolscope::trainer {
 namespace {
-
-// A text with structure, of the test's own: sentences put together from few words.
-const Corpus& Text() {
-  static const Corpus corpus = [] {
-    const char* words[] = {"the ", "pool ",  "waits ", "for ", "a ",     "link ",
-                           "and ", "sends ", "every ", "new ", "weight "};
-    std::vector<uint8_t> bytes;
-    uint64_t state = 1;
-    while (bytes.size() < 40'000) {
-      const std::string word = words[SplitMix64(state) % std::size(words)];
-      bytes.insert(bytes.end(), word.begin(), word.end());
-    }
-    return Corpus("words", bytes);
-  }();
-  return corpus;
-}
-
-Options Small(Mode mode) {
-  Options options;
-  options.mode = mode;
-  options.model = {1, 32, 2, 32, 4};
-  options.steps = 200;
-  return options;
-}
-
-Options Emulated(Mode mode) {
-  Options options;
-  options.mode = mode;
-  options.device = DeviceKind::kEmulated;
-  options.math = false;
-  options.forward_seconds = 0.001;
-  options.backward_seconds = 0.001;
-  options.update_seconds = 0.001;
-  options.compute_workers = 4;
-  options.steps = 60;
-  return options;
-}
-
-std::vector<StepRecord> TrainAll(const Options& options, const Corpus& corpus = Text()) {
-  std::vector<StepRecord> records;
-  const std::string failure = Train(
-      options, options.math ? &corpus : nullptr,
-      [&](const StepRecord& record) { records.push_back(record); }, [] { return false; });
-  EXPECT_EQ(failure, "");
-  EXPECT_EQ(records.size(), options.steps);
-  for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].step, i);
-  return records;
-}
 
 double FinalLoss(const std::vector<StepRecord>& records) {
   double sum = 0;

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reference-trainer/link.h"
+
+namespace poolscope::trainer {
+
+// What a run adds up to beside its steps.
+struct RunTotals {
+  Link::Traffic gradients, weights;
+  std::vector<uint64_t> expert_tokens;  // by expert, over all layers; empty without experts
+};
+
+// Lines to print after the last step; "" where there is nothing to say.
+std::string Text(const RunTotals& totals);
+// Members of the log's last JSON object, each with a comma before it.
+std::string Json(const RunTotals& totals);
+
+}  // namespace poolscope::trainer
