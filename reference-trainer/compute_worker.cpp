@@ -38,7 +38,7 @@ void ComputeWorker::RunSync() {
     sum.version = step;
     if (replica_) replica_->ClearGradients();
     for (uint64_t m = index_; m < options.micro_batches; m += options.compute_workers) {
-      sum.loss_sum += ForwardBackward(job_, *device_, replica_.get(),
+      sum.loss_sum += ForwardBackward(job_, *device_, signal_, replica_.get(),
                                       {step, m, step, step * options.micro_batches + m});
       sum.tokens += job_.tokens_of_micro_batch();
       sum.micro_batch = ++sum.micro_batches == 1 ? m : POOLSCOPE_NO_VALUE;
@@ -62,7 +62,7 @@ void ComputeWorker::RunAsync() {
     header.tokens = job_.tokens_of_micro_batch();
     if (replica_) replica_->ClearGradients();
     header.loss_sum =
-        ForwardBackward(job_, *device_, replica_.get(),
+        ForwardBackward(job_, *device_, signal_, replica_.get(),
                         {header.step, header.micro_batch, header.version, attempt->data});
     SendGradients(header);
   }

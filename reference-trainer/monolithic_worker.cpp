@@ -7,6 +7,7 @@ namespace poolscope::trainer {
 void RunMonolithic(Job& job) {
   const Options& options = job.options();
   const auto device = job.MakeDevice(0);
+  Signal signal;
   const auto replica = job.MakeReplica();
   const auto shard = job.MakeShard(job.AllRanges(), options.state.offload);
   SampleState(job, 0);
@@ -16,7 +17,7 @@ void RunMonolithic(Job& job) {
     if (replica) replica->ClearGradients();
     double loss_sum = 0;
     for (uint64_t m = 0; m < options.micro_batches; ++m) {
-      loss_sum += ForwardBackward(job, *device, replica.get(),
+      loss_sum += ForwardBackward(job, *device, signal, replica.get(),
                                   {step, m, step, step * options.micro_batches + m});
       record.tokens += job.tokens_of_micro_batch();
     }
