@@ -5,25 +5,40 @@
 namespace poolscope::trainer {
 
 int64_t Admission::Credits() const {
-  const auto limit = static_cast<int64_t>((rules_.lag_bound + 1) * rules_.micro_batches);
-  return limit - static_cast<int64_t>(started_ - applied_ - discarded_);
+  uint64_t limit = 0;
+  for (uint64_t step = version_; step <= version_ + LagBound(version_); ++step) {
+    limit += pace_.Plan(step).micro_batches;
+  }
+  return static_cast<int64_t>(limit) -
+         static_cast<int64_t>(started_ - applied_ - discarded_ - void_);
 }
 
-Admission::Attempt Admission::TryStart(uint64_t version) {
+uint64_t Admission::StepOfPlace(uint64_t n) const {
+  uint64_t step = step_;
+  for (n += filled_; n >= pace_.Plan(step).micro_batches; ++step) {
+    n -= pace_.Plan(step).micro_batches;
+  }
+  return step;
+}
+
+bool Admission::Waits(uint64_t version) const {
+  return rules_.stale == Stale::kWait || pace_.Plan(version).warm_up;
+}
+
+Admission::Attempt Admission::TryStart(uint64_t worker, uint64_t version) {
   std::lock_guard lock(mutex_);
   Attempt attempt;
   attempt.version = version;
-  if (admitted_ + undecided_ >= steps_ * rules_.micro_batches) {
-    attempt.start = Start::kNothingLeft;
-    return attempt;
-  }
+  if (step_ >= steps_) return attempt;
+  const uint64_t best_case = StepOfPlace(undecided_);
+  if (best_case >= steps_) return attempt;
   if (Credits() <= 0) {
     attempt.start = Start::kNoCredit;
     return attempt;
   }
-  const uint64_t best_case = (admitted_ + undecided_) / rules_.micro_batches;
-  const bool too_old = rules_.stale == Stale::kWait && best_case > version + rules_.lag_bound;
-  const bool again_too_soon = !again_.empty() && version <= again_.front().version;
+  const bool too_old = Waits(version) && best_case > version + LagBound(version);
+  const bool again_too_soon =
+      !again_.empty() && again_.front().version && version <= *again_.front().version;
   if (too_old || again_too_soon) {
     attempt.start = Start::kNeedsWeights;
     return attempt;
@@ -36,18 +51,54 @@ Admission::Attempt Admission::TryStart(uint64_t version) {
   }
   attempt.start = Start::kStarted;
   attempt.number = started_++;
+  if (best_case > named_step_) {
+    named_step_ = best_case;
+    named_ = 0;
+  }
+  attempt.step = named_step_;
+  attempt.micro_batch = named_++;
+  attempt.sequences = pace_.Plan(best_case).sequences;
   ++undecided_;
   InFlight& entry = in_flight_[attempt.number];
+  entry.worker = worker;
   entry.data = attempt.data;
   entry.version = version;
+  entry.step = attempt.step;
+  entry.micro_batch = attempt.micro_batch;
+  entry.handed_over = !rules_.handovers;
   return attempt;
+}
+
+bool Admission::HandedOver(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  const auto found = in_flight_.find(number);
+  if (found == in_flight_.end()) return false;
+  found->second.handed_over = true;
+  return true;
+}
+
+std::vector<Admission::Lost> Admission::Void(uint64_t worker) {
+  std::lock_guard lock(mutex_);
+  std::vector<Lost> lost;
+  std::erase_if(in_flight_, [&](const auto& entry) {
+    const InFlight& attempt = entry.second;
+    if (attempt.worker != worker || attempt.handed_over) return false;
+    lost.push_back({attempt.step, attempt.micro_batch, attempt.version});
+    again_.push_front({attempt.data, std::nullopt});
+    ++void_;
+    --undecided_;
+    return true;
+  });
+  AdmitDeferred();
+  return lost;
 }
 
 Admission::Decision Admission::Ask(uint64_t number) {
   std::lock_guard lock(mutex_);
   const auto found = in_flight_.find(number);
-  if (found == in_flight_.end()) return {};
+  if (found == in_flight_.end()) return {Verdict::kDiscarded, step_, 0};  // void
   InFlight& attempt = found->second;
+  if (!attempt.handed_over) return {};
   if (!attempt.arrived) {
     attempt.arrived = true;
     Decide(attempt);
@@ -65,23 +116,26 @@ Admission::Decision Admission::Ask(uint64_t number) {
 }
 
 void Admission::Decide(InFlight& attempt) {
-  const uint64_t step = admitted_ / rules_.micro_batches;
+  const uint64_t step = step_;
   Decision decision;
   decision.step = step;
   decision.lag = step > attempt.version ? step - attempt.version : 0;
-  const bool stale = decision.lag > rules_.lag_bound;
+  const bool stale = decision.lag > LagBound(attempt.version);
   const bool refused = rules_.stale == Stale::kDrop || rules_.stale == Stale::kRecompute;
   if (step >= steps_ || (stale && refused)) {
     decision.verdict = Verdict::kDiscarded;
     --undecided_;
     ++discarded_;
     if (rules_.stale == Stale::kRecompute) again_.push_back({attempt.data, attempt.version});
-  } else if (rules_.stale == Stale::kWait && !OthersKeepTheirBound(attempt)) {
+  } else if (Waits(attempt.version) && !OthersKeepTheirBound(attempt)) {
     decision.verdict = Verdict::kDeferred;
   } else {
     decision.verdict = Verdict::kAccepted;
     --undecided_;
-    ++admitted_;
+    if (++filled_ == pace_.Plan(step_).micro_batches) {
+      ++step_;
+      filled_ = 0;
+    }
   }
   attempt.decision = decision;
 }
@@ -92,12 +146,12 @@ bool Admission::OthersKeepTheirBound(const InFlight& attempt) const {
   std::vector<uint64_t> last_steps;
   for (const auto& [number, other] : in_flight_) {
     if (&other != &attempt && other.decision.verdict == Verdict::kDeferred) {
-      last_steps.push_back(other.version + rules_.lag_bound);
+      last_steps.push_back(other.version + LagBound(other.version));
     }
   }
   std::sort(last_steps.begin(), last_steps.end());
   for (size_t i = 0; i < last_steps.size(); ++i) {
-    if ((admitted_ + 1 + i) / rules_.micro_batches > last_steps[i]) return false;
+    if (StepOfPlace(1 + i) > last_steps[i]) return false;
   }
   return true;
 }
@@ -117,12 +171,12 @@ void Admission::AdmitDeferred() {
 
 void Admission::Updated() {
   std::lock_guard lock(mutex_);
-  applied_ += rules_.micro_batches;
+  applied_ += pace_.Plan(version_++).micro_batches;
 }
 
 void Admission::StopAfterCurrentStep() {
   std::lock_guard lock(mutex_);
-  steps_ = std::min(steps_, admitted_ / rules_.micro_batches + 1);
+  steps_ = std::min(steps_, step_ + 1);
 }
 
 uint64_t Admission::steps() const {

@@ -27,13 +27,19 @@ Annotations::Annotations(const Options& options)
       step(poolscope_name("step")),
       offload_fetch(poolscope_name("offload_fetch")),
       offload_write_back(poolscope_name("offload_write_back")),
+      warm_up(poolscope_name("warm-up")),
+      gradients(poolscope_name("gradients")),
       gradients_codec(NameOf(options.gradients.codec)),
       weights_codec(NameOf(options.weights.codec)),
       credits(poolscope_counter("gradients.credits")),
       version(poolscope_counter("update.version")),
       loss(poolscope_counter("loss")),
       gradient_norm(poolscope_counter("gradient_norm")),
-      tokens(poolscope_counter("tokens")) {}
+      tokens(poolscope_counter("tokens")),
+      compute_workers(poolscope_counter("compute.workers")),
+      micro_batches(poolscope_counter("micro_batches")),
+      sequences(poolscope_counter("sequences")),
+      versions_held(poolscope_counter("gradients.versions_held")) {}
 
 void AnnotateSettings(const Options& options, const std::map<std::string, CodecFigures>& codecs) {
   const auto text = [](const char* key, const char* value) { poolscope_setting(key, value); };
@@ -68,7 +74,6 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     text("gradients.codec", CodecName(options.gradients.codec).c_str());
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }
-  AnnotateInput(options.input);
   for (const auto& [name, figures] : codecs) {
     const std::string codec = "codec." + name;
     number((codec + ".ratio").c_str(), figures.ratio);

@@ -15,12 +15,32 @@ struct Annotations {
 
   nvtxStringHandle_t forward, backward, optimizer, step;
   nvtxStringHandle_t offload_fetch, offload_write_back;
+  nvtxStringHandle_t warm_up;                         // phase
+  nvtxStringHandle_t gradients;                       // link
   nvtxStringHandle_t gradients_codec, weights_codec;  // null: none
   uint64_t credits, version, loss, gradient_norm, tokens;
+  uint64_t compute_workers, micro_batches, sequences;  // present; of a step; of a micro-batch
+  uint64_t versions_held;  // of the gradients that wait at update worker 0
 };
 
 // The knobs and facts of the run, for the what-if; figures by the codec's name.
 void AnnotateSettings(const Options& options, const std::map<std::string, CodecFigures>& codecs);
+
+// A phase of the run that advice leaves out, for as long as this lives; null: none.
+class Phase {
+ public:
+  explicit Phase(nvtxStringHandle_t name) : open_(name != nullptr) {
+    if (open_) poolscope_begin(POOLSCOPE_PHASE, name);
+  }
+  ~Phase() {
+    if (open_) poolscope_end();
+  }
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+ private:
+  const bool open_;
+};
 
 // The open wait or blocked range of one worker's thread; at most one at a time.
 class OpenWait {

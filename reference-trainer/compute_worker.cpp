@@ -6,9 +6,17 @@
 #include "reference-trainer/passes.h"
 
 namespace poolscope::trainer {
+namespace {
+
+// After those of the first compute workers come those of the update workers.
+size_t DeviceNumber(const Options& options, size_t index) {
+  return index < options.compute_workers ? index : index + options.update_workers;
+}
+
+}  // namespace
 
 ComputeWorker::ComputeWorker(Job& job, size_t index)
-    : Worker(job, index, index, *job.compute_signals[index]),
+    : Worker(job, index, DeviceNumber(job.options(), index), *job.compute_signals[index]),
       replica_(job.MakeReplica()),
       held_(job.options().update_workers, 0) {}
 
@@ -19,53 +27,48 @@ void ComputeWorker::Probe() {
 }
 
 void ComputeWorker::Run() {
-  if (job_.options().mode == Mode::kSync) {
-    RunSync();
-  } else {
-    RunAsync();
-  }
+  while (const auto attempt = NextAttempt()) Compute(*attempt);
+  job_.weights->Close(index_);
+  job_.coordinator->Leave(index_);
 }
 
 uint64_t ComputeWorker::HeldVersion() const {
   return *std::min_element(held_.begin(), held_.end());
 }
 
-void ComputeWorker::RunSync() {
-  const Options& options = job_.options();
-  for (uint64_t step = 0; job_.coordinator->BeginStep(step); ++step) {
-    Message sum;
-    sum.step = step;
-    sum.version = step;
-    if (replica_) replica_->ClearGradients();
-    for (uint64_t m = index_; m < options.micro_batches; m += options.compute_workers) {
-      sum.loss_sum += ForwardBackward(job_, *device_, signal_, replica_.get(),
-                                      {step, m, step, step * options.micro_batches + m});
-      sum.tokens += job_.tokens_of_micro_batch();
-      sum.micro_batch = ++sum.micro_batches == 1 ? m : POOLSCOPE_NO_VALUE;
-    }
-    if (sum.micro_batches > 0) SendGradients(sum);
-    for (uint64_t shard = 0; shard < options.update_workers; ++shard) {
-      Install(Receive(*job_.weights));
-    }
+void ComputeWorker::Compute(const Admission::Attempt& attempt) {
+  Message sum;
+  sum.step = attempt.step;
+  sum.micro_batch = attempt.micro_batches == 1 ? attempt.micro_batch : POOLSCOPE_NO_VALUE;
+  sum.version = attempt.version;
+  sum.attempt = attempt.number;
+  sum.micro_batches = attempt.micro_batches;
+  sum.tokens = attempt.micro_batches * job_.tokens_of_micro_batch();
+  if (replica_) replica_->ClearGradients();
+  const auto parts = static_cast<double>(attempt.micro_batches + 1);  // the last one is sending
+  for (uint64_t i = 0; i < attempt.micro_batches; ++i) {
+    MayDepart(attempt.version, static_cast<double>(i) / parts);
+    const uint64_t offset = i * attempt.stride;
+    sum.loss_sum += ForwardBackward(
+        job_, *device_, replica_.get(),
+        {attempt.step, attempt.micro_batch + offset, attempt.version, attempt.data + offset});
   }
+  SendGradients(sum, attempt);
 }
 
-void ComputeWorker::RunAsync() {
-  const uint64_t micro_batches = job_.options().micro_batches;
-  while (const auto attempt = NextAttempt()) {
-    Message header;
-    header.step = attempt->number / micro_batches;
-    header.micro_batch = attempt->number % micro_batches;
-    header.version = attempt->version;
-    header.attempt = attempt->number;
-    header.micro_batches = 1;
-    header.tokens = job_.tokens_of_micro_batch();
-    if (replica_) replica_->ClearGradients();
-    header.loss_sum =
-        ForwardBackward(job_, *device_, signal_, replica_.get(),
-                        {header.step, header.micro_batch, header.version, attempt->data});
-    SendGradients(header);
+void ComputeWorker::MayDepart(uint64_t step, double progress) {
+  const auto due = [&](const std::vector<Departure>& departures) {
+    return std::any_of(departures.begin(), departures.end(), [&](const Departure& each) {
+      const bool reached = step > each.step || (step == each.step && progress >= each.progress);
+      return each.worker == index_ && reached;
+    });
+  };
+  const ScheduleOptions& schedule = job_.options().schedule;
+  if (due(schedule.leaves)) {
+    job_.coordinator->Leave(index_);
+    throw Abandoned{};
   }
+  if (due(schedule.kills)) throw Abandoned{};
 }
 
 std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
@@ -74,10 +77,13 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
     InstallArrived(wait);
-    const Admission::Attempt attempt = job_.coordinator->TryStart(HeldVersion());
+    MayDepart(HeldVersion(), 0);
+    const Admission::Attempt attempt = job_.coordinator->TryStart(index_, HeldVersion());
     switch (attempt.start) {
       case Admission::Start::kStarted:
         return attempt;
+      case Admission::Start::kGone:
+        return std::nullopt;
       case Admission::Start::kNoCredit:
         wait.Begin(POOLSCOPE_WAIT_CREDIT, job_.gradients->annotation());
         break;
@@ -93,8 +99,11 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
   }
 }
 
-void ComputeWorker::SendGradients(const Message& header) {
+void ComputeWorker::SendGradients(const Message& header, const Admission::Attempt& attempt) {
+  const auto shards = static_cast<double>(job_.options().update_workers);
+  const auto parts = static_cast<double>(attempt.micro_batches + 1);
   for (uint64_t shard = 0; shard < job_.options().update_workers; ++shard) {
+    MayDepart(attempt.version, (parts - 1 + static_cast<double>(shard) / shards) / parts);
     auto message = std::make_unique<Message>();
     message->destination = shard;
     message->raw_bytes = job_.GradientBytes(shard);
@@ -102,6 +111,8 @@ void ComputeWorker::SendGradients(const Message& header) {
     message->micro_batch = header.micro_batch;
     message->version = header.version;
     message->attempt = header.attempt;
+    message->first = attempt.micro_batch;
+    message->stride = attempt.stride;
     message->loss_sum = header.loss_sum;
     message->micro_batches = header.micro_batches;
     message->tokens = header.tokens;
@@ -110,10 +121,9 @@ void ComputeWorker::SendGradients(const Message& header) {
     // Weights are taken in while the gradients' buffer is full: an update worker that cannot
     // deliver them would not empty it.
     Send(*job_.gradients, job_.options().gradients.codec, std::move(message), values,
-         [this](OpenWait& wait) {
-           if (job_.options().mode == Mode::kAsync) InstallArrived(wait);
-         });
+         [this](OpenWait& wait) { InstallArrived(wait); });
   }
+  if (job_.options().schedule.DepartsInMidStep()) job_.coordinator->HandedOver(attempt.number);
 }
 
 void ComputeWorker::InstallArrived(OpenWait& wait) {

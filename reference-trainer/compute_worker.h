@@ -18,12 +18,15 @@ class ComputeWorker : public Worker {
   void Run() override;
 
  private:
-  void RunSync();
-  void RunAsync();
-  // Waits until a micro-batch may be started; none: the run is over and all weights are here.
+  // Waits until micro-batches may be started; none: the run is over and all weights are here, or
+  // the worker has left.
   std::optional<Admission::Attempt> NextAttempt();
+  // Computes them and sends their sum.
+  void Compute(const Admission::Attempt& attempt);
   // One message per shard with the replica's gradient sum; `header` holds what they share.
-  void SendGradients(const Message& header);
+  void SendGradients(const Message& header, const Admission::Attempt& attempt);
+  // Leaves or dies where that is due: at a fraction of what it does for a step.
+  void MayDepart(uint64_t step, double progress);
   // Takes all weights that have arrived and installs the newest of each shard. The others are only
   // decoded, and that only where the codec needs every message.
   void InstallArrived(OpenWait& wait);

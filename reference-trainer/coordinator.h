@@ -2,10 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "reference-trainer/admission.h"
 #include "reference-trainer/journal.h"
+#include "reference-trainer/membership.h"
+#include "reference-trainer/step_plan.h"
 
 namespace poolscope::trainer {
 
@@ -15,15 +19,30 @@ class Coordinator {
  public:
   virtual ~Coordinator() = default;
 
-  // Synchronous and monolithic: every worker asks at the beginning of each step. False: the run
-  // ends before `step`.
-  virtual bool BeginStep(uint64_t step) = 0;
+  // Update workers and monolithic runs, at the beginning of each step. None: the run ends before
+  // `step`.
+  virtual std::optional<StepPlan> BeginStep(uint64_t step) = 0;
 
-  // Asynchronous: see Admission.
-  virtual Admission::Attempt TryStart(uint64_t version) = 0;
+  // Compute workers: what to compute next; see Admission and, for synchronous training, StepShares.
+  virtual Admission::Attempt TryStart(uint64_t worker, uint64_t version) = 0;
+  virtual bool HandedOver(uint64_t attempt) = 0;
   virtual Admission::Decision Ask(uint64_t attempt) = 0;
   virtual uint64_t steps() = 0;
   virtual uint64_t discarded() = 0;
+
+  // The compute workers that get the weights of `version`, ascending; the same for all shards.
+  virtual std::vector<uint64_t> Members(uint64_t version) = 0;
+  // Whether a compute worker is there. One that is to come and never will has gone.
+  virtual Presence PresenceOf(uint64_t worker) = 0;
+  // A compute worker leaves: what it has not handed over is done by others.
+  virtual void Leave(uint64_t worker) = 0;
+  // It lives; and once somebody says so of it, it has to be said again within every lease.
+  virtual void Beat(uint64_t worker) = 0;
+  // Takes for dead whose leases have run out; called now and then.
+  virtual void CheckLeases() = 0;
+
+  // How full a shard's buffer of gradients is, 0 to 1.
+  virtual void NoteFill(double fill) = 0;
 
   // Shard `shard` has made an update; the last one makes the next version, of which compute workers
   // that wait for credits are told.

@@ -16,13 +16,6 @@ std::vector<Ranges> ShardsOf(const Options& options, bool computes) {
   return LayOut(options.state.layout, ShapeOf(options.model), count);
 }
 
-std::shared_ptr<const Batch> Read(const Corpus* corpus, const Options& options, uint64_t data) {
-  if (!corpus) return nullptr;
-  const ModelOptions& model = options.model;
-  return std::make_shared<const Batch>(
-      corpus->MicroBatch(options.seed, data, model.batch, model.context));
-}
-
 std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signals) {
   std::vector<Signal*> pointers;
   pointers.reserve(signals.size());
@@ -47,21 +40,20 @@ Job::Job(const Options& options, const Corpus* corpus)
   coordinator = std::make_unique<LocalCoordinator>(
       options_, annotations, journal,
       LocalCoordinator::Wakers{[this, notify] { notify(compute_signals); },
-                               [this, notify] { notify(update_signals); }});
+                               [this, notify] { notify(update_signals); },
+                               [this](uint64_t worker) { weights->Close(worker); }});
   if (shape_.experts > 0) expert_load = std::make_unique<ExpertLoad>(shape_.experts);
-  if (options.input.any()) {
-    loader = std::make_unique<DataLoader>(
-        options.input, [corpus, options](uint64_t data) { return Read(corpus, options, data); });
-  }
   if (options.mode == Mode::kMonolithic) return;
-  for (uint64_t i = 0; i < options.compute_workers; ++i) {
+  uint64_t compute_workers = options.compute_workers;
+  for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
+  for (uint64_t i = 0; i < compute_workers; ++i) {
     compute_signals.push_back(std::make_unique<Signal>());
   }
   for (uint64_t i = 0; i < options.update_workers; ++i) {
     update_signals.push_back(std::make_unique<Signal>());
   }
-  gradients = std::make_unique<ShapedLink>("gradients", options.gradients.shape,
-                                           options.compute_workers, Pointers(update_signals));
+  gradients = std::make_unique<ShapedLink>("gradients", options.gradients.shape, compute_workers,
+                                           Pointers(update_signals));
   weights = std::make_unique<ShapedLink>("weights", options.weights.shape, options.update_workers,
                                          Pointers(compute_signals));
 }
@@ -73,11 +65,7 @@ std::unique_ptr<Device> Job::MakeDevice(size_t number) const {
 
 std::unique_ptr<Replica> Job::MakeReplica() const {
   if (!corpus_) return nullptr;
-  return std::make_unique<CpuReplica>(shape_, options_.model.batch, options_.seed);
-}
-
-std::shared_ptr<const Batch> Job::ReadBatch(uint64_t data) const {
-  return Read(corpus_, options_, data);
+  return std::make_unique<CpuReplica>(shape_, options_.model.batch, *corpus_, options_.seed);
 }
 
 std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions& offload) const {

@@ -15,7 +15,10 @@ struct StepRecord {
   uint64_t step = 0;
   double loss = 0;  // mean over its micro-batches in nats; NaN where nothing is computed
   uint64_t tokens = 0;
-  int64_t end_ns = 0;  // CLOCK_MONOTONIC when the update was made
+  uint64_t tokens_total = 0;  // with all steps before
+  uint64_t micro_batches = 0;
+  uint64_t compute_workers = 0;  // at the beginning of the step
+  int64_t end_ns = 0;            // CLOCK_MONOTONIC when the update was made
   double lag_mean = 0;
   uint64_t lag_max = 0;
   uint64_t discarded = 0;  // gradients, since the start of the run

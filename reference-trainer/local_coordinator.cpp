@@ -1,14 +1,29 @@
 #include "reference-trainer/local_coordinator.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "reference-trainer/timing.h"
 
 namespace poolscope::trainer {
 namespace {
 
-Admission::Rules RulesOf(const Options& options) {
-  return {options.steps, options.micro_batches, options.lag_bound, options.stale,
-          options.update_workers};
+// A gradient that is late finds the plan of the version that it was computed with.
+constexpr uint64_t kPlansKept = uint64_t{1} << 17;
+
+Pace::Rules PaceOf(const Options& options) {
+  const ScheduleOptions& schedule = options.schedule;
+  Pace::Rules rules;
+  rules.steps = options.steps;
+  rules.micro_batches = options.micro_batches;
+  rules.sequences = options.model.batch;
+  rules.lag_bound = options.mode == Mode::kAsync ? options.lag_bound : 0;
+  rules.warm_up_steps = schedule.warm_up_steps;
+  rules.warm_up_rate = schedule.warm_up_rate;
+  return rules;
 }
 
 }  // namespace
@@ -16,24 +31,54 @@ Admission::Rules RulesOf(const Options& options) {
 LocalCoordinator::LocalCoordinator(const Options& options, const Annotations& annotations,
                                    Journal& journal, Wakers wakers)
     : asynchronous_(options.mode == Mode::kAsync),
+      lease_ns_(std::llround(options.schedule.lease_seconds * 1e9)),
       annotations_(annotations),
       wakers_(std::move(wakers)),
       journal_(journal),
-      gate_(options.steps),
-      admission_(RulesOf(options)),
+      pace_(PaceOf(options)),
+      membership_(options.mode == Mode::kMonolithic ? 1 : options.compute_workers,
+                  options.schedule.joins, options.schedule.leaves),
+      shares_({options.steps, options.update_workers, options.schedule.DepartsInMidStep()}, pace_,
+              membership_),
+      admission_({options.steps, options.stale, options.update_workers,
+                  options.schedule.DepartsInMidStep()},
+                 pace_),
       clock_(options.mode == Mode::kMonolithic ? 1 : options.update_workers) {}
 
 void LocalCoordinator::SampleCredits() {
   poolscope_sample(annotations_.credits, static_cast<double>(admission_.credits()));
 }
 
-Admission::Attempt LocalCoordinator::TryStart(uint64_t version) {
-  const Admission::Attempt attempt = admission_.TryStart(version);
+std::optional<StepPlan> LocalCoordinator::BeginStep(uint64_t step) {
+  if (asynchronous_ ? step >= admission_.steps() : !shares_.Begin(step)) return std::nullopt;
+  NoteMembership();
+  return pace_.Plan(step);
+}
+
+Admission::Attempt LocalCoordinator::TryStart(uint64_t worker, uint64_t version) {
+  Admission::Attempt attempt;
+  attempt.start = Admission::Start::kGone;
+  if (membership_.Of(worker) == Presence::kGone) return attempt;
+  attempt.start = Admission::Start::kNeedsWeights;
+  if (version < membership_.FirstStep(worker)) return attempt;
+  if (!asynchronous_) {
+    attempt = shares_.TryStart(worker, version);
+    NoteMembership();
+    return attempt;
+  }
+  attempt = admission_.TryStart(worker, version);
   if (attempt.start == Admission::Start::kStarted) SampleCredits();
   return attempt;
 }
 
+bool LocalCoordinator::HandedOver(uint64_t attempt) {
+  const bool counts = asynchronous_ ? admission_.HandedOver(attempt) : shares_.HandedOver(attempt);
+  wakers_.update();
+  return counts;
+}
+
 Admission::Decision LocalCoordinator::Ask(uint64_t attempt) {
+  if (!asynchronous_) return shares_.Ask(attempt);
   const uint64_t before = admission_.discarded();
   const Admission::Decision decision = admission_.Ask(attempt);
   if (admission_.discarded() != before) {
@@ -43,8 +88,66 @@ Admission::Decision LocalCoordinator::Ask(uint64_t attempt) {
   return decision;
 }
 
+std::vector<uint64_t> LocalCoordinator::Members(uint64_t version) {
+  std::vector<uint64_t> members = membership_.Members(version);
+  NoteMembership();
+  return members;
+}
+
+Presence LocalCoordinator::PresenceOf(uint64_t worker) {
+  const Presence presence = membership_.Of(worker);
+  const bool never = membership_.FirstStep(worker) >= steps() || failed_;
+  return presence == Presence::kAway && never ? Presence::kGone : presence;
+}
+
+void LocalCoordinator::NoteMembership() {
+  const uint64_t changes = membership_.changes();
+  if (changes_.exchange(changes) == changes) return;
+  const uint64_t present = membership_.present();
+  wakers_.compute();
+  if (present == 0 && clock_.version() < steps()) {
+    Fail(fmt::format("no compute worker is left after {} of {} steps", clock_.version(), steps()));
+  }
+}
+
+void LocalCoordinator::Leave(uint64_t worker) {
+  if (membership_.Drop(worker)) Drop(worker, "left");
+}
+
+void LocalCoordinator::Beat(uint64_t worker) { membership_.Beat(worker, NowNs()); }
+
+void LocalCoordinator::CheckLeases() {
+  for (const uint64_t worker : membership_.Expired(NowNs(), lease_ns_)) {
+    if (membership_.Drop(worker)) Drop(worker, "died");
+  }
+}
+
+void LocalCoordinator::Drop(uint64_t worker, const char* how) {
+  const auto lost = asynchronous_ ? admission_.Void(worker) : shares_.Void(worker);
+  for (const Admission::Lost& each : lost) {
+    poolscope_transfer discard = {};
+    discard.source = worker;
+    discard.destination = discard.sequence = discard.applied_version = POOLSCOPE_NO_VALUE;
+    discard.step = each.step;
+    discard.micro_batch = each.micro_batch;
+    discard.version = each.version;
+    poolscope_discard(annotations_.gradients, &discard);
+  }
+  if (asynchronous_) SampleCredits();
+  wakers_.gone(worker);
+  wakers_.update();
+  if (membership_.present() == 0 && clock_.version() < steps()) {
+    Fail(fmt::format("compute worker {}, the last one, {} after {} of {} steps", worker, how,
+                     clock_.version(), steps()));
+  }
+  NoteMembership();
+}
+
 void LocalCoordinator::Updated(size_t shard) {
-  if (!clock_.Advance(shard) || !asynchronous_) return;
+  if (!clock_.Advance(shard)) return;
+  pace_.Forget(clock_.version() - std::min(clock_.version(), kPlansKept));
+  membership_.Forget(clock_.version());
+  if (!asynchronous_) return;
   admission_.Updated();
   SampleCredits();
   wakers_.compute();
@@ -56,11 +159,12 @@ void LocalCoordinator::AddSquaredNorm(uint64_t step, double squares, size_t shar
   norm.squares += squares;
   if (++norm.shards < shards) return;
   poolscope_sample(annotations_.gradient_norm, std::sqrt(norm.squares));
+  pace_.NoteNorm(step, std::sqrt(norm.squares));
   norms_.erase(step);
 }
 
 void LocalCoordinator::StopAfterCurrentStep() {
-  gate_.StopAfterCurrentStep();
+  shares_.StopAfterCurrentStep();
   admission_.StopAfterCurrentStep();
   wakers_.compute();
 }

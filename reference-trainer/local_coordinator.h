@@ -8,7 +8,7 @@
 
 #include "reference-trainer/annotations.h"
 #include "reference-trainer/coordinator.h"
-#include "reference-trainer/step_gate.h"
+#include "reference-trainer/step_shares.h"
 #include "reference-trainer/version_clock.h"
 
 namespace poolscope::trainer {
@@ -20,15 +20,23 @@ class LocalCoordinator : public Coordinator {
   // and `journal`.
   struct Wakers {
     std::function<void()> compute, update;
+    std::function<void(uint64_t worker)> gone;  // a compute worker takes no weights any more
   };
   LocalCoordinator(const Options& options, const Annotations& annotations, Journal& journal,
                    Wakers wakers);
 
-  bool BeginStep(uint64_t step) override { return gate_.Begin(step); }
-  Admission::Attempt TryStart(uint64_t version) override;
+  std::optional<StepPlan> BeginStep(uint64_t step) override;
+  Admission::Attempt TryStart(uint64_t worker, uint64_t version) override;
+  bool HandedOver(uint64_t attempt) override;
   Admission::Decision Ask(uint64_t attempt) override;
-  uint64_t steps() override { return admission_.steps(); }
+  uint64_t steps() override { return asynchronous_ ? admission_.steps() : shares_.steps(); }
   uint64_t discarded() override { return admission_.discarded(); }
+  std::vector<uint64_t> Members(uint64_t version) override;
+  Presence PresenceOf(uint64_t worker) override;
+  void Leave(uint64_t worker) override;
+  void Beat(uint64_t worker) override;
+  void CheckLeases() override;
+  void NoteFill(double fill) override { pace_.NoteFill(fill); }
   void Updated(size_t shard) override;
   void AddSquaredNorm(uint64_t step, double squares, size_t shards) override;
   void Tell(const StepRecord& record) override { journal_.Add(record); }
@@ -39,15 +47,22 @@ class LocalCoordinator : public Coordinator {
 
  private:
   void SampleCredits();
+  void NoteMembership();
+  // Its work becomes that of the others; the run fails where there are none.
+  void Drop(uint64_t worker, const char* how);
 
   const bool asynchronous_;
+  const int64_t lease_ns_;
   const Annotations& annotations_;
   const Wakers wakers_;
   // Own synchronisation.
   Journal& journal_;
-  StepGate gate_;        // synchronous and monolithic
+  Pace pace_;
+  Membership membership_;
+  StepShares shares_;    // synchronous and monolithic
   Admission admission_;  // asynchronous
   VersionClock clock_;
+  std::atomic<uint64_t> changes_ = 0;  // of membership_, that were noted
   std::atomic<bool> failed_ = false;
 
   std::mutex mutex_;

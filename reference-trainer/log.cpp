@@ -171,11 +171,16 @@ void Log::Step(const StepRecord& record) {
   records_.push_back(record);
   if (json_) {
     WriteJson(fmt::format(
-        "{{\"step\":{},\"loss\":{},\"tokens\":{},\"end_seconds\":{:.9f},\"lag_mean\":{:.6g},"
-        "\"lag_max\":{},\"discarded\":{}}}\n",
-        record.step, JsonNumber(record.loss), record.tokens,
-        static_cast<double>(record.end_ns) / 1e9, record.lag_mean, record.lag_max,
-        record.discarded));
+        "{{\"step\":{},\"loss\":{},\"tokens\":{},\"micro_batches\":{},\"compute_workers\":{},"
+        "\"end_seconds\":{:.9f},\"lag_mean\":{:.6g},\"lag_max\":{},\"discarded\":{}}}\n",
+        record.step, JsonNumber(record.loss), record.tokens, record.micro_batches,
+        record.compute_workers, static_cast<double>(record.end_ns) / 1e9, record.lag_mean,
+        record.lag_max, record.discarded));
+  }
+  if (records_.size() > 1 &&
+      records_[records_.size() - 2].compute_workers != record.compute_workers) {
+    Print("{}  compute workers from step {} on: {}\n", terminal_ ? "\r\033[K" : "", record.step,
+          record.compute_workers);
   }
   if (records_.size() % options_.log_every == 0) {
     PrintLine(record);

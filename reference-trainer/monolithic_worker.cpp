@@ -5,27 +5,30 @@
 namespace poolscope::trainer {
 
 void RunMonolithic(Job& job) {
-  const Options& options = job.options();
   const auto device = job.MakeDevice(0);
-  Signal signal;
   const auto replica = job.MakeReplica();
-  const auto shard = job.MakeShard(job.AllRanges(), options.state.offload);
+  const auto shard = job.MakeShard(job.AllRanges(), job.options().state.offload);
   SampleState(job, 0);
-  for (uint64_t step = 0; job.coordinator->BeginStep(step); ++step) {
+  uint64_t tokens = 0;
+  for (uint64_t step = 0; const auto plan = job.coordinator->BeginStep(step); ++step) {
+    const Phase warm_up(plan->warm_up ? job.annotations.warm_up : nullptr);
     StepRecord record;
     record.step = step;
+    record.micro_batches = plan->micro_batches;
+    record.compute_workers = 1;
     if (replica) replica->ClearGradients();
     double loss_sum = 0;
-    for (uint64_t m = 0; m < options.micro_batches; ++m) {
-      loss_sum += ForwardBackward(job, *device, signal, replica.get(),
-                                  {step, m, step, step * options.micro_batches + m});
+    for (uint64_t m = 0; m < plan->micro_batches; ++m) {
+      loss_sum += ForwardBackward(job, *device, replica.get(), {step, m, step, plan->first + m});
       record.tokens += job.tokens_of_micro_batch();
     }
+    record.tokens_total = tokens += record.tokens;
     if (shard) shard->Add(replica->Gradients(job.AllRanges()));
-    Optimize(job, *device, shard.get(), 0, step);
+    Optimize(job, *device, shard.get(), 0, *plan, record.tokens);
+    job.coordinator->Updated(0);
     if (replica) replica->Install(job.AllRanges(), shard->values());
-    record.loss = loss_sum / static_cast<double>(options.micro_batches);
-    TellStep(job, record, options.micro_batches);
+    record.loss = loss_sum / static_cast<double>(plan->micro_batches);
+    TellStep(job, record, *plan);
   }
 }
 

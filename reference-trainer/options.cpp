@@ -276,7 +276,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddEmulated(app, raw, options);
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);
-  AddInputOptions(app, options.input);
+  AddScheduleOptions(app, options.schedule);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -310,7 +310,9 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   }
   if (const std::string error = CheckModel(app, model); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckState(app, options); !error.empty()) return WrongUsage(error);
-  if (const std::string error = CheckInput(app, options); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckSchedule(app, options); !error.empty()) {
+    return WrongUsage(error);
+  }
   if (options.weights.codec.needs_every_message() && options.weights.shape.lanes > 1) {
     return WrongUsage(
         fmt::format("--weights-codec {} needs --weights-lanes 1: messages on several "

@@ -10,7 +10,7 @@
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
 #include "reference-trainer/options_experts.h"
-#include "reference-trainer/options_input.h"
+#include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_state.h"
 
 namespace CLI {
@@ -70,7 +70,7 @@ struct Options {
 
   ModelOptions model;
   StateOptions state;
-  InputOptions input;
+  ScheduleOptions schedule;
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none

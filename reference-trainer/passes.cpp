@@ -14,23 +14,8 @@ void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_wor
   poolscope_end_work(&work);
 }
 
-namespace {
-
-// Micro-batch `data`, from the job's loader where it has one: then it is waited for as input.
-std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal, uint64_t data) {
-  if (!job.loader) return job.ReadBatch(data);
-  bool waited = false;
-  auto batch = job.loader->Get(
-      data, signal, [&] { job.CheckRunning(); }, waited);
-  if (waited) device.Waited();
-  return batch;
-}
-
-}  // namespace
-
-double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
-                       MicroBatch batch, WeightSource* source) {
-  batch.content = Load(job, device, signal, batch.data);
+double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& batch,
+                       WeightSource* source) {
   if (source || job.expert_load) {
     return ForwardBackwardInStages(job, device, replica, batch, source);
   }
@@ -41,7 +26,7 @@ double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* 
   work.version = batch.version;
   work.scope = POOLSCOPE_PER_MICRO_BATCH;
   Work(device, job.annotations.forward, job.options().forward_seconds, work, [&] {
-    if (replica) loss = replica->Forward(*batch.content);
+    if (replica) loss = replica->Forward(batch.data);
   });
   Work(device, job.annotations.backward, job.options().backward_seconds, work, [&] {
     if (replica) replica->Backward();
@@ -49,8 +34,10 @@ double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* 
   return loss;
 }
 
-void Optimize(Job& job, Device& device, Shard* shard, size_t index, uint64_t step) {
+void Optimize(Job& job, Device& device, Shard* shard, size_t index, const StepPlan& plan,
+              uint64_t tokens) {
   const Options& options = job.options();
+  const uint64_t step = plan.step;
   const StateSizes& stated = job.ShardState(index);
   // A shard that is really there may be smaller than the one that an emulated device stands for.
   const StateSizes own =
@@ -75,8 +62,11 @@ void Optimize(Job& job, Device& device, Shard* shard, size_t index, uint64_t ste
          math);
   };
   if (shard) {
-    const double scale = 1.0 / static_cast<double>(options.micro_batches);
-    const double squares = shard->Update(scale, run);
+    // Gradients are means over the tokens of a micro-batch of the usual size.
+    const double micro_batches =
+        static_cast<double>(tokens) / static_cast<double>(job.tokens_of_micro_batch());
+    shard->set_rate(plan.rate);
+    const double squares = shard->Update(1.0 / micro_batches, run);
     const bool monolithic = options.mode == Mode::kMonolithic;
     job.coordinator->AddSquaredNorm(step, squares, monolithic ? 1 : options.update_workers);
     return;
@@ -101,18 +91,21 @@ void SampleState(const Job& job, size_t index) {
   sample("optimizer_state_bytes.offloaded", state.offloaded());
 }
 
-void TellStep(Job& job, StepRecord record, uint64_t micro_batches) {
+void TellStep(Job& job, StepRecord record, const StepPlan& plan) {
   record.end_ns = NowNs();
   poolscope_step_info info = {};
   info.step = record.step;
   info.version = record.step + 1;
   info.tokens = record.tokens;
-  info.micro_batches = micro_batches;
+  info.micro_batches = record.micro_batches;
   info.loss = record.loss;
   poolscope_step(job.annotations.step, &info);
   poolscope_sample(job.annotations.version, static_cast<double>(record.step + 1));
   if (record.loss == record.loss) poolscope_sample(job.annotations.loss, record.loss);
-  poolscope_sample(job.annotations.tokens, static_cast<double>(record.tokens * (record.step + 1)));
+  poolscope_sample(job.annotations.tokens, static_cast<double>(record.tokens_total));
+  poolscope_sample(job.annotations.micro_batches, static_cast<double>(plan.micro_batches));
+  poolscope_sample(job.annotations.sequences, static_cast<double>(plan.sequences));
+  poolscope_sample(job.annotations.compute_workers, static_cast<double>(record.compute_workers));
   job.coordinator->Tell(record);
 }
 

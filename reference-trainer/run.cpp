@@ -8,9 +8,11 @@
 #include <latch>
 #include <memory>
 #include <thread>
+#include <type_traits>
 
 #include "reference-trainer/codec_measure.h"
 #include "reference-trainer/compute_worker.h"
+#include "reference-trainer/heartbeat.h"
 #include "reference-trainer/job.h"
 #include "reference-trainer/monolithic_worker.h"
 #include "reference-trainer/timing.h"
@@ -47,8 +49,11 @@ class Pools {
     }
     const uint64_t workers = options.compute_workers + options.update_workers;
     ready_ = std::make_unique<std::latch>(static_cast<std::ptrdiff_t>(workers));
-    running_ = workers;
-    for (uint64_t i = 0; i < options.compute_workers; ++i) Start<ComputeWorker>("compute", i);
+    running_ = job.compute_signals.size() + options.update_workers;
+    if (!options.schedule.kills.empty()) {
+      heartbeat_ = std::make_unique<Heartbeat>(*job.coordinator, options.schedule.lease_seconds);
+    }
+    for (uint64_t i = 0; i < job.compute_signals.size(); ++i) Start<ComputeWorker>("compute", i);
     for (uint64_t i = 0; i < options.update_workers; ++i) Start<UpdateWorker>("update", i);
   }
 
@@ -61,25 +66,47 @@ class Pools {
   void Start(const char* pool, uint64_t index) {
     threads_.emplace_back([this, pool, index] {
       UseFineTimers();
-      poolscope_worker(pool, static_cast<unsigned>(index), pool);
-      bool begun = false;  // others wait for it
-      try {
-        W worker(job_, index);
-        worker.Probe();
-        begun = true;
-        ready_->arrive_and_wait();
-        worker.Run();
-      } catch (const Abandoned&) {
-      } catch (const std::exception& error) {  // it found no place for its state
-        job_.coordinator->Fail(error.what());
-      }
-      if (!begun) ready_->count_down();
+      if (std::is_same_v<W, UpdateWorker> || AwaitArrival(index)) Live<W>(pool, index);
       if (--running_ == 0) job_.journal.Close();
     });
   }
 
+  // False: the run ends before the compute worker comes.
+  bool AwaitArrival(uint64_t index) {
+    Signal& signal = *job_.compute_signals[index];
+    for (;;) {
+      const uint64_t ticket = signal.Ticket();
+      const Presence presence = job_.coordinator->PresenceOf(index);
+      if (presence != Presence::kAway) return presence == Presence::kPresent;
+      signal.WaitPast(ticket);
+    }
+  }
+
+  template <typename W>
+  void Live(const char* pool, uint64_t index) {
+    const Heartbeat::Pulse pulse(std::is_same_v<W, ComputeWorker> ? heartbeat_.get() : nullptr,
+                                 index);
+    poolscope_worker(pool, static_cast<unsigned>(index), pool);
+    // Others wait for those that are there from the first step on.
+    bool awaited = std::is_same_v<W, UpdateWorker> || index < job_.options().compute_workers;
+    try {
+      W worker(job_, index);
+      if (awaited) {
+        worker.Probe();
+        awaited = false;
+        ready_->arrive_and_wait();
+      }
+      worker.Run();
+    } catch (const Abandoned&) {
+    } catch (const std::exception& error) {  // it found no place for its state
+      job_.coordinator->Fail(error.what());
+    }
+    if (awaited) ready_->count_down();
+  }
+
   Job& job_;
   std::unique_ptr<std::latch> ready_;
+  std::unique_ptr<Heartbeat> heartbeat_;  // null where nobody dies
   std::atomic<uint64_t> running_ = 0;
   std::vector<std::thread> threads_;
 };
@@ -99,6 +126,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
     bool stopping = false;
     while (!job.journal.Drained()) {
       if (const auto record = job.journal.Next(kPatience)) on_step(*record);
+      job.coordinator->CheckLeases();
       if (!stopping && should_stop()) {
         stopping = true;
         job.coordinator->StopAfterCurrentStep();

@@ -19,58 +19,58 @@ void UpdateWorker::Probe() {
 
 void UpdateWorker::Run() {
   SampleState(job_, index_);
-  if (job_.options().mode == Mode::kSync) {
-    RunSync();
-  } else {
-    RunAsync();
+  for (uint64_t step = 0; const auto plan = job_.coordinator->BeginStep(step); ++step) {
+    const Phase warm_up(index_ == 0 && plan->warm_up ? job_.annotations.warm_up : nullptr);
+    Gathered gathered;
+    gathered.taken.resize(plan->micro_batches);
+    while (gathered.micro_batches < plan->micro_batches) {
+      if (const MessagePtr message = Next(step, gathered)) {
+        Reduce(*message, step, gathered);
+      } else {
+        Await();
+      }
+    }
+    Update(*plan, gathered);
   }
   job_.gradients->Close(index_);
 }
 
-void UpdateWorker::RunSync() {
-  const Options& options = job_.options();
-  const uint64_t senders = std::min(options.compute_workers, options.micro_batches);
-  for (uint64_t step = 0; job_.coordinator->BeginStep(step); ++step) {
-    // Decoded as they come, reduced by worker, so that the sum does not depend on who was first.
-    std::vector<MessagePtr> by_worker(senders);
-    Gathered gathered;
-    for (uint64_t next = 0; next < senders;) {
-      if (by_worker[next]) {
-        Reduce(*by_worker[next], step, gathered);
-        by_worker[next++].reset();
-        continue;
-      }
-      MessagePtr message = Receive(*job_.gradients);
-      Open(*job_.gradients, *message, SizeOf(job_.ShardRanges(index_)));
-      const uint64_t source = message->source;
-      by_worker[source] = std::move(message);
-    }
-    Update(step, gathered);
-  }
+MessagePtr UpdateWorker::Next(uint64_t step, const Gathered& gathered) {
+  const auto first = static_cast<uint64_t>(
+      std::find(gathered.taken.begin(), gathered.taken.end(), false) - gathered.taken.begin());
+  const bool ordered = job_.options().mode == Mode::kSync;
+  const auto found = std::find_if(admitted_.begin(), admitted_.end(), [&](const Admitted& each) {
+    return each.step == step && (!ordered || each.message->first == first);
+  });
+  if (found == admitted_.end()) return nullptr;
+  MessagePtr message = std::move(found->message);
+  admitted_.erase(found);
+  return message;
 }
 
-void UpdateWorker::RunAsync() {
-  for (uint64_t step = 0; step < job_.coordinator->steps(); ++step) {
-    Gathered gathered;
-    while (gathered.messages < job_.options().micro_batches) {
-      const auto ready = std::find_if(admitted_.begin(), admitted_.end(),
-                                      [&](const Admitted& each) { return each.step == step; });
-      if (ready != admitted_.end()) {
-        Reduce(*ready->message, step, gathered);
-        admitted_.erase(ready);
-        continue;
-      }
-      undecided_.push_back(Receive(*job_.gradients));
+void UpdateWorker::Await() {
+  OpenWait wait;
+  for (;;) {
+    const uint64_t ticket = signal_.Ticket();
+    job_.CheckRunning();
+    if (MessagePtr message = job_.gradients->TryTake(index_)) {
+      wait.End(message->source, message->sequence);
+      undecided_.push_back(std::move(message));
       Sort();
+      return;
     }
-    Update(step, gathered);
+    if (Sort()) return;
+    wait.Begin(POOLSCOPE_WAIT_LINK, job_.gradients->annotation());
+    device_->Waited();
+    signal_.WaitPast(ticket);
   }
 }
 
-void UpdateWorker::Sort() {
+bool UpdateWorker::Sort() {
   // A decision may bring those of deferred messages with it: again until none does.
-  while (SortOnce()) {
-  }
+  bool decided = false;
+  while (SortOnce()) decided = true;
+  return decided;
 }
 
 bool UpdateWorker::SortOnce() {
@@ -96,7 +96,7 @@ bool UpdateWorker::SortOnce() {
     decided = true;
   }
   undecided_ = std::move(deferred);
-  return decided && !undecided_.empty();
+  return decided;
 }
 
 void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
@@ -108,27 +108,35 @@ void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
   gathered.loss_sum += message.loss_sum;
   gathered.tokens += message.tokens;
   gathered.micro_batches += message.micro_batches;
+  for (uint64_t i = 0; i < message.micro_batches && job_.options().mode == Mode::kSync; ++i) {
+    gathered.taken[message.first + i * message.stride] = true;
+  }
   gathered.messages += 1;
   gathered.lag_sum += lag;
   gathered.lag_max = std::max(gathered.lag_max, lag);
 }
 
-void UpdateWorker::Update(uint64_t step, const Gathered& gathered) {
+void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
   const Options& options = job_.options();
-  Optimize(job_, *device_, shard_.get(), index_, step);
+  const uint64_t step = plan.step;
+  const uint64_t compute_workers = job_.coordinator->Members(step).size();
+  Optimize(job_, *device_, shard_.get(), index_, plan, gathered.tokens);
   job_.coordinator->Updated(index_);
   if (index_ == 0) {
     StepRecord record;
     record.step = step;
     record.loss = gathered.loss_sum / static_cast<double>(gathered.micro_batches);
     record.tokens = gathered.tokens;
+    record.tokens_total = tokens_ += gathered.tokens;
+    record.micro_batches = gathered.micro_batches;
+    record.compute_workers = compute_workers;
     record.lag_mean =
         static_cast<double>(gathered.lag_sum) / static_cast<double>(gathered.messages);
     record.lag_max = gathered.lag_max;
     record.discarded = job_.coordinator->discarded();
-    TellStep(job_, record, gathered.micro_batches);
+    TellStep(job_, record, plan);
   }
-  for (uint64_t worker = 0; worker < options.compute_workers; ++worker) {
+  for (const uint64_t worker : job_.coordinator->Members(step + 1)) {
     auto message = std::make_unique<Message>();
     message->destination = worker;
     message->raw_bytes = job_.WeightBytes(index_);

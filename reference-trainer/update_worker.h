@@ -19,6 +19,7 @@ class UpdateWorker : public Worker {
  private:
   // What a step has gathered.
   struct Gathered {
+    std::vector<bool> taken;  // synchronous: by micro-batch
     double loss_sum = 0;
     uint64_t tokens = 0;
     uint64_t micro_batches = 0;
@@ -31,17 +32,22 @@ class UpdateWorker : public Worker {
     MessagePtr message;
   };
 
-  void RunSync();
-  void RunAsync();
-  // Asks for a decision on every message that has none, in the order of arrival.
-  void Sort();
-  bool SortOnce();  // whether it is worth doing again
+  // The next message to reduce, or null where none of those admitted is it. Synchronous: that with
+  // the first micro-batch not taken yet, so that the sum does not depend on who was first.
+  MessagePtr Next(uint64_t step, const Gathered& gathered);
+  // Waits until a message arrives, or a decision on one that has.
+  void Await();
+  // Asks for a decision on every message that has none, in the order of arrival. True: there were
+  // some.
+  bool Sort();
+  bool SortOnce();
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
-  void Update(uint64_t step, const Gathered& gathered);
+  void Update(const StepPlan& plan, const Gathered& gathered);
 
   const std::unique_ptr<Shard> shard_;  // null where nothing is computed
-  std::deque<MessagePtr> undecided_;    // asynchronous: arrived, not yet admitted
-  std::deque<Admitted> admitted_;       // asynchronous: decoded, of this step or a later one
+  std::deque<MessagePtr> undecided_;    // arrived, not yet admitted
+  std::deque<Admitted> admitted_;       // decoded, of this step or a later one
+  uint64_t tokens_ = 0;                 // of all steps
 };
 
 }  // namespace poolscope::trainer

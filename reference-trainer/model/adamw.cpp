@@ -21,9 +21,9 @@ AdamW::AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates) : 
   decays_.assign(decays.begin(), decays.end());
 }
 
-void AdamW::Update(const Slice& slice, double scale, uint64_t update) const {
+void AdamW::Update(const Slice& slice, double scale, uint64_t update, double factor) const {
   const auto count = static_cast<double>(update);
-  const double rate = rates_.learning_rate * std::min(1.0, count / kWarmUpUpdates);
+  const double rate = rates_.learning_rate * factor * std::min(1.0, count / kWarmUpUpdates);
   const auto beta1 = static_cast<float>(rates_.beta1), beta2 = static_cast<float>(rates_.beta2);
   const auto correction1 = static_cast<float>(1 / (1 - std::pow(rates_.beta1, count)));
   const auto correction2 = static_cast<float>(1 / (1 - std::pow(rates_.beta2, count)));

@@ -31,9 +31,9 @@ class AdamW {
     std::span<float> values, first, second;  // weights and moments, [count]
     std::span<const float> gradient_sum;     // [count]
   };
-  // values −= the update for gradient_sum × scale. `update` counts updates from 1; one of a shard
-  // may be made slice by slice.
-  void Update(const Slice& slice, double scale, uint64_t update) const;
+  // values −= the update for gradient_sum × scale at the learning rate × factor. `update` counts
+  // updates from 1; one of a shard may be made slice by slice.
+  void Update(const Slice& slice, double scale, uint64_t update, double factor = 1) const;
 
  private:
   const Rates rates_;

@@ -60,7 +60,7 @@ void CpuShard::UpdateSlice(size_t begin, size_t end, const AdamW::Slice& places,
   for (float each : sum) squares_ += static_cast<double>(each) * static_cast<double>(each);
   optimizer_.Update({begin, places.values.first(count), places.first.first(count),
                      places.second.first(count), sum},
-                    scale, updates_);
+                    scale, updates_, rate());
   std::fill(sum.begin(), sum.end(), 0.0F);
 }
 

@@ -28,6 +28,9 @@ class Shard {
 
   virtual ~Shard() = default;
 
+  // Factor of the learning rate of the updates from now on; 1 at first.
+  void set_rate(double factor) { rate_ = factor; }
+
   // Adds gradients[size of the shard] to the sum.
   virtual void Add(std::span<const float> gradients) = 0;
   // One AdamW update with the sum × scale, which it clears. Returns the squared norm of that.
@@ -42,6 +45,12 @@ class Shard {
   virtual State state() = 0;
   // Goes back to `state`, which `updates` updates made; the sum of gradients is cleared.
   virtual void Restore(const State& state, uint64_t updates) = 0;
+
+ protected:
+  double rate() const { return rate_; }
+
+ private:
+  double rate_ = 1;
 };
 
 }  // namespace poolscope::trainer

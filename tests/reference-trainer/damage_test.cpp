@@ -14,6 +14,7 @@ TEST(Damage, ToABlockOnTheWire_EndsTheRunWithAMessageThatNamesIt) {
   UpdateWorker worker(job, 0);
   auto message = std::make_unique<Message>();
   message->sequence = 41;
+  message->attempt = job.coordinator->TryStart(0, 0).number;
   message->block = Encode(Codec::kNone, std::vector<float>{1, 2, 3});
   message->block.bytes[5] ^= 0x10;
   EXPECT_EQ(job.gradients->TryReserve(0, *job.compute_signals[0]), Reserved::kYes);
