@@ -51,9 +51,13 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   };
   const bool monolithic = options.mode == Mode::kMonolithic;
   text("trainer", "poolscope-trainer");
+  if (!options.scenario.empty()) text("scenario", options.scenario.c_str());
   text("mode", ModeName(options.mode));
   if (const int cores = UsableCores(); cores > 0) count("cores", static_cast<uint64_t>(cores));
-  text("device", options.device == DeviceKind::kCpu ? "cpu" : "emulated");
+  text("device", options.devices.emulated() ? "emulated" : "cpu");
+  text("compute.device", DeviceName(options.devices.compute).c_str());
+  text("update.device", DeviceName(options.devices.update).c_str());
+  number("time_scale", options.devices.time_scale);
   count("compute.workers", monolithic ? 1 : options.compute_workers);
   count("update.workers", monolithic ? 0 : options.update_workers);
   count("micro_batches", options.micro_batches);

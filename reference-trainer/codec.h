@@ -47,7 +47,9 @@ struct CodecFigures {
   double decode_bytes_per_second = 0;
 };
 
-// What emulated devices take: times always, the ratio where nothing is computed.
-CodecFigures StatedFigures(const Codec& codec);
+// What emulated devices take: times always, the ratio where nothing is computed. Values are coded
+// at the speed of the device's memory (achieved bytes per second) where one is given.
+CodecFigures StatedFigures(const Codec& codec, double encoder_memory = 0,
+                           double decoder_memory = 0);
 
 }  // namespace poolscope::trainer

@@ -109,13 +109,13 @@ std::map<std::string, CodecFigures> ProbeCodecs(const Job& job) {
   };
   const Payloads payloads = PayloadsOf(job, !probed(gradients) || !probed(weights));
   std::map<std::string, CodecFigures> found;
-  const auto probe = [&](const Codec& codec, const std::vector<float>& first,
+  const auto probe = [&](const Codec& codec, CodecUse use, const std::vector<float>& first,
                          const std::vector<float>& later) {
-    CodecFigures figures = StatedFigures(codec);
+    CodecFigures figures = job.StatedCodec(codec, use);
     if (job.computes()) {
       const CodecFigures measured = Measure(codec, first, later);
       figures.ratio = measured.ratio;
-      if (options.device == DeviceKind::kCpu) figures = measured;
+      if (!options.devices.emulated()) figures = measured;
     }
     const auto [at, is_new] = found.try_emplace(CodecName(codec), figures);
     if (is_new) return;
@@ -128,9 +128,11 @@ std::map<std::string, CodecFigures> ProbeCodecs(const Job& job) {
     both.decode_bytes_per_second =
         harmonic(both.decode_bytes_per_second, figures.decode_bytes_per_second);
   };
-  probe(Codec::kBf16, payloads.weights_before, payloads.weights_before);
-  if (!probed(gradients)) probe(gradients, payloads.gradients, payloads.gradients);
-  if (!probed(weights)) probe(weights, payloads.weights_before, payloads.weights_after);
+  probe(Codec::kBf16, CodecUse::kGradients, payloads.weights_before, payloads.weights_before);
+  if (!probed(gradients))
+    probe(gradients, CodecUse::kGradients, payloads.gradients, payloads.gradients);
+  if (!probed(weights))
+    probe(weights, CodecUse::kWeights, payloads.weights_before, payloads.weights_after);
   return found;
 }
 

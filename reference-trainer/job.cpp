@@ -1,5 +1,7 @@
 #include "reference-trainer/job.h"
 
+#include <utility>
+
 #include "reference-trainer/local_coordinator.h"
 #include "reference-trainer/model/adamw.h"
 #include "reference-trainer/model/cpu_replica.h"
@@ -59,7 +61,7 @@ Job::Job(const Options& options, const Corpus* corpus)
 }
 
 std::unique_ptr<Device> Job::MakeDevice(size_t number) const {
-  if (options_.device == DeviceKind::kCpu) return std::make_unique<CpuDevice>();
+  if (!options_.devices.emulated()) return std::make_unique<CpuDevice>();
   return std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number);
 }
 
@@ -77,7 +79,7 @@ std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions
 }
 
 uint64_t Job::ShardBytes(size_t index, uint64_t emulated_bytes) const {
-  if (options_.device == DeviceKind::kEmulated) {
+  if (options_.devices.emulated()) {
     if (options_.state.layout != ShardLayout::kLayer) {
       return PartOf(emulated_bytes, index, options_.update_workers).size();
     }
@@ -91,6 +93,20 @@ uint64_t Job::GradientBytes(size_t index) const {
 }
 
 uint64_t Job::WeightBytes(size_t index) const { return ShardBytes(index, options_.weight_bytes); }
+
+CodecFigures Job::StatedCodec(const Codec& codec, CodecUse use) const {
+  const DeviceOptions& devices = options_.devices;
+  double compute = 0, update = 0;
+  if (!devices.compute.profile.empty()) {
+    compute = FindDeviceProfile(devices.compute.profile)->achieved_bytes_per_second();
+    update = FindDeviceProfile(devices.update.profile)->achieved_bytes_per_second();
+  }
+  if (use == CodecUse::kWeights) std::swap(compute, update);
+  CodecFigures figures = StatedFigures(codec, compute, update);
+  figures.encode_bytes_per_second /= devices.time_scale;
+  figures.decode_bytes_per_second /= devices.time_scale;
+  return figures;
+}
 
 void Job::CheckRunning() const {
   if (coordinator->failed()) throw Abandoned{};

@@ -39,6 +39,8 @@ class Job {
   // Bytes before encoding of shard `index`.
   uint64_t GradientBytes(size_t index) const;
   uint64_t WeightBytes(size_t index) const;
+  // What `codec` does to the values of a link on these devices, as stated.
+  CodecFigures StatedCodec(const Codec& codec, CodecUse use) const;
   // Where its values lie among all; empty where nothing is computed.
   const Ranges& ShardRanges(size_t index) const { return shards_[index]; }
   // The share of the model that it is, and its optimizer state.

@@ -90,12 +90,15 @@ std::string Log::OpenJson() {
 
 void Log::Header(const Corpus* corpus, size_t parameters) {
   const Options& o = options_;
-  const bool emulated = o.device == DeviceKind::kEmulated;
+  const bool emulated = o.devices.emulated();
   if (o.mode == Mode::kMonolithic) {
-    Print("poolscope-trainer: monolithic, device {}\n", emulated ? "emulated" : "cpu");
+    Print("poolscope-trainer: monolithic, device {}\n", DeviceName(o.devices.compute));
   } else {
+    const std::string compute = DeviceName(o.devices.compute);
+    const std::string update = DeviceName(o.devices.update);
     Print("poolscope-trainer: disaggregated {}, {} compute + {} update workers, device {}\n",
-          ModeName(o.mode), o.compute_workers, o.update_workers, emulated ? "emulated" : "cpu");
+          ModeName(o.mode), o.compute_workers, o.update_workers,
+          compute == update ? compute : compute + " and " + update);
   }
   if (corpus) {
     Print("  data       {}, {}, unigram entropy {:.4f} nats\n", corpus->name(),
@@ -225,6 +228,12 @@ bool Log::Finish(const RunTotals& totals) {
       "{} steps, median {} ms a step, {} tokens/s, final loss {}", summary.steps,
       summary.step_seconds_median ? fmt::format("{:.2f}", *summary.step_seconds_median * 1e3) : "-",
       OrDash(summary.tokens_per_second, "{:.0f}"), OrDash(summary.final_loss, "{:.5f}"));
+  const double scale = options_.devices.time_scale;
+  std::optional<double> unscaled = summary.step_seconds_median;
+  if (unscaled) *unscaled /= scale;
+  if (scale != 1 && unscaled) {
+    Print(" (time scale {:g}: stands for {:.2f} ms)", scale, *unscaled * 1e3);
+  }
   if (!records_.empty() && records_.back().discarded > 0) {
     Print(", {} gradients discarded", records_.back().discarded);
   }
@@ -239,10 +248,12 @@ bool Log::Finish(const RunTotals& totals) {
   if (json_) {
     WriteJson(
         fmt::format("{{\"step_seconds_median\":{},\"tokens_per_second\":{},\"final_loss\":{},"
-                    "\"steps\":{},\"discarded\":{},\"optimizer_state\":{}{}}}\n",
+                    "\"steps\":{},\"discarded\":{},\"time_scale\":{:g},"
+                    "\"unscaled_step_seconds_median\":{},\"optimizer_state\":{}{}}}\n",
                     JsonNumber(summary.step_seconds_median), JsonNumber(summary.tokens_per_second),
                     JsonNumber(summary.final_loss), summary.steps,
-                    records_.empty() ? 0 : records_.back().discarded, StateJson(), Json(totals)));
+                    records_.empty() ? 0 : records_.back().discarded, scale, JsonNumber(unscaled),
+                    StateJson(), Json(totals)));
     if (json_failed_) {
       fmt::print(stderr, "poolscope-trainer: cannot write --json-log {}: {}\n", options_.json_log,
                  "the file is incomplete; is the disk full?");

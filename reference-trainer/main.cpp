@@ -11,6 +11,7 @@
 #include "reference-trainer/log.h"
 #include "reference-trainer/model/parameters.h"
 #include "reference-trainer/options.h"
+#include "reference-trainer/profiles.h"
 #include "reference-trainer/run.h"
 #include "reference-trainer/stop.h"
 
@@ -24,6 +25,10 @@ int Failed(const std::string& what) {
 
 int Main(int argc, char** argv) {
   if (argc > 1 && argv[1] == std::string_view("codecs")) return CodecsCommand(argc - 1, argv + 1);
+  if (argc > 1 && argv[1] == std::string_view("profiles")) {
+    fmt::print("{}", PrintProfiles());
+    return 0;
+  }
   const auto parsed = ParseOptions(argc, argv);
   if (const Exit* exit = std::get_if<Exit>(&parsed)) {
     fmt::print(exit->code == 0 ? stdout : stderr, "{}", exit->text);

@@ -8,6 +8,8 @@
 #include <limits>
 #include <map>
 
+#include "reference-trainer/scenario.h"
+
 namespace poolscope::trainer {
 namespace {
 
@@ -44,9 +46,6 @@ struct Raw {
   std::string mode = "disaggregated";
   bool sync = false;
   bool async = false;
-  std::string device = "cpu";
-  std::string math = "tiny";
-  double forward_ms = 10, backward_ms = 20, update_ms = 10;
 };
 
 constexpr double kMaxMs = 1e6;
@@ -96,48 +95,6 @@ void AddLink(CLI::App& app, const std::string& name, const std::string& what, Li
       ->group(group);
 }
 
-void AddEmulated(CLI::App& app, Raw& raw, Options& options) {
-  const std::string group = "Emulated device";
-  app.add_option(
-         "--math", raw.math,
-         "tiny: a tiny real model learns inside the stated times; none: nothing is computed")
-      ->check(CLI::IsMember({"none", "tiny"}))
-      ->capture_default_str()
-      ->group(group);
-  const auto ms = [&](const char* flag, double& value, const char* help) {
-    app.add_option(flag, value, help)
-        ->check(CLI::Range(0.0, kMaxMs))
-        ->type_name("MS")
-        ->capture_default_str()
-        ->group(group);
-  };
-  ms("--forward-ms", raw.forward_ms, "forward pass of a micro-batch");
-  ms("--backward-ms", raw.backward_ms, "backward pass of a micro-batch");
-  ms("--update-ms", raw.update_ms, "optimizer, whole pool: each of U workers takes 1/U of it");
-  app.add_option("--jitter", options.jitter, "relative standard deviation of these times")
-      ->check(CLI::Range(0.0, 1.0))
-      ->type_name("SIGMA")
-      ->capture_default_str()
-      ->group(group);
-  const auto bytes = [&](const char* flag, uint64_t& value, const char* help) {
-    app.add_option_function<std::string>(
-           flag,
-           [&value](const std::string& text) {
-             value = static_cast<uint64_t>(*ParseSuffixed(text));
-           },
-           help)
-        ->check([](const std::string& text) {
-          const auto size = ParseSuffixed(text);
-          return size && *size <= 1e15 ? "" : "'" + text + "' is no size such as 512k or 64M";
-        })
-        ->type_name("SIZE")
-        ->group(group);
-  };
-  bytes("--gradient-bytes", options.gradient_bytes,
-        "gradients of the whole model, suffix k, M or G (default 1M)");
-  bytes("--weight-bytes", options.weight_bytes, "weights of the whole model (default 1M)");
-}
-
 void AddRun(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--mode", raw.mode, "monolithic or disaggregated")
       ->check(CLI::IsMember({"monolithic", "disaggregated"}))
@@ -145,9 +102,6 @@ void AddRun(CLI::App& app, Raw& raw, Options& options) {
   auto* sync = app.add_flag("--sync", raw.sync, "hand over per step (the default)");
   app.add_flag("--async", raw.async, "hand over per micro-batch, under a bound of version lag")
       ->excludes(sync);
-  app.add_option("--device", raw.device, "cpu: real arithmetic; emulated: stated times")
-      ->check(CLI::IsMember({"cpu", "emulated"}))
-      ->capture_default_str();
   const auto count = [&](const char* flag, uint64_t& value, uint64_t min, uint64_t max,
                          const char* help) {
     app.add_option(flag, value, help)
@@ -172,18 +126,6 @@ void AddRun(CLI::App& app, Raw& raw, Options& options) {
   count("--log-every", options.log_every, 1, uint64_t{1} << 40, "steps between two lines");
   app.add_option("--json-log", options.json_log, "write a JSON object per step, then a summary")
       ->type_name("FILE");
-}
-
-// The first flag that was given although it has no effect with the others, or null.
-const char* Ineffective(const CLI::App& app, const Options& options) {
-  const auto given = [&](const char* flag) { return app.count(flag) > 0; };
-  if (options.device == DeviceKind::kCpu) {
-    for (const char* flag : {"--math", "--forward-ms", "--backward-ms", "--update-ms", "--jitter",
-                             "--gradient-bytes", "--weight-bytes"}) {
-      if (given(flag)) return flag;
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -273,42 +215,40 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddRun(app, raw, options);
   AddLink(app, "gradients", "compute to update", options.gradients);
   AddLink(app, "weights", "update to compute", options.weights);
-  AddEmulated(app, raw, options);
+  AddDeviceOptions(app, options);
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);
   AddScheduleOptions(app, options.schedule);
+  app.add_option("--scenario", options.scenario,
+                 "a bottleneck with a known cause; flags given beside it override its own")
+      ->type_name("NAME");
+  bool list = false;
+  app.add_flag("--list-scenarios", list, "explain the scenarios and exit");
+  auto arguments = WithScenario({argv + 1, argv + argc});
+  if (const auto* error = std::get_if<std::string>(&arguments)) return WrongUsage(*error);
+  auto& words = std::get<std::vector<std::string>>(arguments);
+  std::reverse(words.begin(), words.end());  // as the parser wants them
   try {
-    app.parse(argc, argv);
+    app.parse(words);
   } catch (const CLI::CallForHelp&) {
     return Exit{0, app.help()};
   } catch (const CLI::ParseError& error) {
     return WrongUsage(error.what());
   }
 
-  options.device = raw.device == "cpu" ? DeviceKind::kCpu : DeviceKind::kEmulated;
+  if (list) return Exit{0, ListScenarios()};
   if (raw.mode == "monolithic") {
     if (raw.async) return WrongUsage("--async needs --mode disaggregated");
     options.mode = Mode::kMonolithic;
   } else {
     options.mode = raw.async ? Mode::kAsync : Mode::kSync;
   }
-  if (const char* flag = Ineffective(app, options)) {
-    return WrongUsage(fmt::format("{} needs --device emulated", flag));
+  if (const std::string error = ResolveDevices(app, options); !error.empty()) {
+    return WrongUsage(error);
   }
-  options.math = raw.math == "tiny";
-  options.forward_seconds = raw.forward_ms / 1e3;
-  options.backward_seconds = raw.backward_ms / 1e3;
-  options.update_seconds = raw.update_ms / 1e3;
-
-  ModelOptions& model = options.model;
-  if (options.device == DeviceKind::kEmulated) {  // small enough to fit in the stated times
-    if (app.count("--layers") == 0) model.layers = 1;
-    if (app.count("--width") == 0) model.width = 32;
-    if (app.count("--heads") == 0) model.heads = 2;
-    if (app.count("--context") == 0) model.context = 32;
-    if (app.count("--batch") == 0) model.batch = 2;
+  if (const std::string error = CheckModel(app, options.model); !error.empty()) {
+    return WrongUsage(error);
   }
-  if (const std::string error = CheckModel(app, model); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckState(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckSchedule(app, options); !error.empty()) {
     return WrongUsage(error);

@@ -9,6 +9,7 @@
 #include "reference-trainer/codec.h"
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
+#include "reference-trainer/options_device.h"
 #include "reference-trainer/options_experts.h"
 #include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_state.h"
@@ -22,8 +23,6 @@ namespace poolscope::trainer {
 enum class Mode { kMonolithic, kSync, kAsync };
 const char* ModeName(Mode mode);     // "monolithic", "sync", "async"
 const char* StaleName(Stale stale);  // "wait", "drop", "recompute", "apply"
-
-enum class DeviceKind { kCpu, kEmulated };
 
 struct LinkOptions {
   Link::Shape shape;
@@ -46,24 +45,25 @@ GptShape ShapeOf(const ModelOptions& model);
 // All that the command line says. Times in seconds, sizes in bytes.
 struct Options {
   Mode mode = Mode::kSync;
-  DeviceKind device = DeviceKind::kCpu;
+  DeviceOptions devices;
   bool math = true;  // false: an emulated device that computes nothing
   uint64_t compute_workers = 2;
   uint64_t update_workers = 1;
   uint64_t micro_batches = 4;  // of a step
   uint64_t steps = 200;
   uint64_t seed = 1;
-  std::string data;  // "": a text of the system's own
+  std::string data;      // "": a text of the system's own
+  std::string scenario;  // "": none
 
   uint64_t lag_bound = 1;
   Stale stale = Stale::kWait;
   LinkOptions gradients;
   LinkOptions weights;
 
-  // Emulated devices.
+  // Emulated devices: as flags state or the cost model says, times already scaled.
   double forward_seconds = 0.010;       // per micro-batch
   double backward_seconds = 0.020;      // per micro-batch
-  double update_seconds = 0.010;        // of the whole pool
+  double update_seconds = 0.010;        // of the whole pool, by one worker
   double jitter = 0;                    // relative sigma
   uint64_t gradient_bytes = 1'000'000;  // whole model, before encoding
   uint64_t weight_bytes = 1'000'000;

@@ -61,7 +61,7 @@ void AddStateOptions(CLI::App& app, StateOptions& state) {
       ->group(group);
   AddRate(app, "--offload-bandwidth", state.offload.bytes_per_second,
           "of an emulated device's link to its host, each way; 0 is unlimited (default 25G: PCIe "
-          "4.0 x16)");
+          "4.0 x16, or the profile's)");
 }
 
 std::string CheckState(const CLI::App& app, const Options& options) {
@@ -82,7 +82,7 @@ std::string CheckState(const CLI::App& app, const Options& options) {
       return fmt::format("{} needs --optimizer-offload", flag);
     }
   }
-  if (given("--offload-bandwidth") && options.device == DeviceKind::kCpu) {
+  if (given("--offload-bandwidth") && !options.devices.emulated()) {
     return "--offload-bandwidth needs --device emulated";
   }
   if (given("--offload-dir") && (state.offload.to != Offload::kFile || !options.math)) {
@@ -107,7 +107,7 @@ std::vector<double> SharesOfWorkers(const Options& options) {
 std::vector<StateSizes> StateOfWorkers(const Options& options) {
   const size_t count = options.mode == Mode::kMonolithic ? 1 : options.update_workers;
   std::vector<StateSizes> sizes;
-  if (options.device == DeviceKind::kEmulated) {
+  if (options.devices.emulated()) {
     const double parameters = static_cast<double>(options.weight_bytes) / sizeof(float);
     for (const double share : SharesOfWorkers(options)) {
       sizes.push_back(

@@ -15,7 +15,11 @@ constexpr uint64_t kProbeBytes = 1024;
 
 bool Worker::Staged(const Codec& codec) const {
   // Without a codec an emulated device has nothing to do; a real one copies and checksums.
-  return codec != Codec::kNone || job_.options().device == DeviceKind::kCpu;
+  return codec != Codec::kNone || !job_.options().devices.emulated();
+}
+
+CodecUse Worker::UseOf(const Link& link) const {
+  return &link == job_.gradients.get() ? CodecUse::kGradients : CodecUse::kWeights;
 }
 
 bool Worker::Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
@@ -28,7 +32,7 @@ bool Worker::Send(Link& link, const Codec& codec, MessagePtr message, std::span<
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
   const double raw = static_cast<double>(message->raw_bytes);
   Encoder& encoder = encoders_.try_emplace(message->destination, codec).first->second;
-  device_->Run(raw / StatedFigures(codec).encode_bytes_per_second,
+  device_->Run(raw / job_.StatedCodec(codec, UseOf(link)).encode_bytes_per_second,
                [&] { message->block = encoder.Encode(values); });
   message->wire_bytes = WireBytes(codec, message->raw_bytes);
   if (!values.empty()) {  // as many as the real payload's ratio makes of the stated raw bytes
@@ -83,10 +87,10 @@ void Worker::Open(const Link& link, Message& message, size_t count) {
   bool good = true;
   std::string error;
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
-  device_->Run(
-      static_cast<double>(message.raw_bytes) / StatedFigures(codec).decode_bytes_per_second, [&] {
-        good = decoders_[message.source].Decode(message.block, count, message.values, error);
-      });
+  const double raw = static_cast<double>(message.raw_bytes);
+  device_->Run(raw / job_.StatedCodec(codec, UseOf(link)).decode_bytes_per_second, [&] {
+    good = decoders_[message.source].Decode(message.block, count, message.values, error);
+  });
   if (staged) {
     const poolscope_transfer decode = message.Annotation(POOLSCOPE_DECODE);
     poolscope_end_transfer(&decode);

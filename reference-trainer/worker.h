@@ -52,6 +52,7 @@ class Worker {
  private:
   bool HandOver(Link& link, MessagePtr message, const std::function<void(OpenWait&)>& meanwhile,
                 bool annotate);
+  CodecUse UseOf(const Link& link) const;
   // Whether encode and decode are stages of their own.
   bool Staged(const Codec& codec) const;
 

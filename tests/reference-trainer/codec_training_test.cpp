@@ -42,7 +42,7 @@ Options Small(const std::string& gradients, const std::string& weights, uint64_t
 }
 
 Options Emulated(Options options) {
-  options.device = DeviceKind::kEmulated;
+  options.devices.compute.kind = options.devices.update.kind = DeviceKind::kEmulated;
   options.forward_seconds = options.backward_seconds = options.update_seconds = 0.001;
   return options;
 }

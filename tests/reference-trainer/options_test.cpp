@@ -3,28 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
+
+#include "tests/reference-trainer/parse_options.h"
 
 namespace poolscope::trainer {
 namespace {
-
-std::variant<Options, Exit> Parse(const std::string& line) {
-  std::istringstream words("poolscope-trainer " + line);
-  std::vector<std::string> arguments;
-  for (std::string word; words >> word;) arguments.push_back(word);
-  std::vector<const char*> pointers;
-  for (const std::string& each : arguments) pointers.push_back(each.c_str());
-  return ParseOptions(static_cast<int>(pointers.size()), pointers.data());
-}
-
-Options Good(const std::string& line) {
-  const auto parsed = Parse(line);
-  if (const Exit* exit = std::get_if<Exit>(&parsed)) {
-    ADD_FAILURE() << exit->text;
-    return {};
-  }
-  return std::get<Options>(parsed);
-}
 
 TEST(Options, OfTheDemo_AreUnderstood) {
   const Options options = Good(
@@ -34,7 +17,7 @@ TEST(Options, OfTheDemo_AreUnderstood) {
       "--weights-latency-ms 1.5 --micro-batches 8 --steps 150 --gradients-codec bf16 "
       "--gradients-depth 3 --stale drop --lag-bound 2");
   EXPECT_EQ(options.mode, Mode::kAsync);
-  EXPECT_EQ(options.device, DeviceKind::kEmulated);
+  EXPECT_TRUE(options.devices.emulated());
   EXPECT_TRUE(options.math);
   EXPECT_EQ(options.compute_workers, 4u);
   EXPECT_DOUBLE_EQ(options.backward_seconds, 0.025);
@@ -52,7 +35,7 @@ TEST(Options, OfTheDemo_AreUnderstood) {
 TEST(Options, ByDefault_AreSynchronousOnTheCpu) {
   const Options options = Good("");
   EXPECT_EQ(options.mode, Mode::kSync);
-  EXPECT_EQ(options.device, DeviceKind::kCpu);
+  EXPECT_FALSE(options.devices.emulated());
   EXPECT_EQ(options.gradients.shape.bytes_per_second, 0);
 }
 

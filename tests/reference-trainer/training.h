@@ -39,7 +39,7 @@ inline Options Small(Mode mode) {
 inline Options Emulated(Mode mode) {
   Options options;
   options.mode = mode;
-  options.device = DeviceKind::kEmulated;
+  options.devices.compute.kind = options.devices.update.kind = DeviceKind::kEmulated;
   options.math = false;
   options.forward_seconds = 0.001;
   options.backward_seconds = 0.001;

@@ -1,0 +1,51 @@
+#include "reference-trainer/device_spec.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "reference-trainer/profiles.h"
+
+namespace poolscope::trainer {
+namespace {
+
+constexpr uint64_t kMaxNumber = 255;
+
+}  // namespace
+
+std::variant<DeviceSpec, std::string> ParseDeviceSpec(const std::string& text) {
+  DeviceSpec spec;
+  std::string kind = text;
+  if (const size_t at = kind.find('@'); at != std::string::npos) {
+    const char* const end = kind.data() + kind.size();
+    uint64_t number = 0;
+    const auto read = std::from_chars(kind.data() + at + 1, end, number);
+    if (read.ec != std::errc() || read.ptr != end || number > kMaxNumber) {
+      return fmt::format("'{}': the number of a device is 0 to {}", text, kMaxNumber);
+    }
+    spec.number = number;
+    kind.resize(at);
+  }
+  if (const size_t at = kind.find(':'); at != std::string::npos) {
+    spec.profile = kind.substr(at + 1);
+    kind.resize(at);
+    if (kind != "emulated" || !FindDeviceProfile(spec.profile)) {
+      return fmt::format("'{}': profiles are emulated:NAME with NAME {}", text,
+                         KnownDeviceProfiles());
+    }
+  }
+  if (kind == "cpu" && !spec.number) return spec;
+  if (kind != "emulated")
+    return fmt::format("'{}' is no device: cpu, emulated[:PROFILE][@N]", text);
+  spec.kind = DeviceKind::kEmulated;
+  return spec;
+}
+
+std::string DeviceName(const DeviceSpec& spec) {
+  std::string name = spec.kind == DeviceKind::kCpu ? "cpu" : "emulated";
+  if (!spec.profile.empty()) name += ":" + spec.profile;
+  if (spec.number) name += fmt::format("@{}", *spec.number);
+  return name;
+}
+
+}  // namespace poolscope::trainer

@@ -1,0 +1,73 @@
+#include <gmock/gmock.h>
+
+#include "tests/reference-trainer/parse_options.h"
+
+namespace poolscope::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DeviceSpec, IsReadAndWrittenAlike) {
+  for (const char* text : {"cpu", "emulated", "emulated:a100", "emulated:h200@3", "emulated@0"}) {
+    const auto spec = ParseDeviceSpec(text);
+    ASSERT_TRUE(std::holds_alternative<DeviceSpec>(spec)) << text;
+    EXPECT_EQ(DeviceName(std::get<DeviceSpec>(spec)), text);
+  }
+  for (const char* text : {"", "gpu", "cpu@0", "emulated:", "emulated:b300", "emulated@x",
+                           "emulated:a100@256", "cpu:a100", "emulated@"}) {
+    EXPECT_TRUE(std::holds_alternative<std::string>(ParseDeviceSpec(text))) << text;
+  }
+}
+
+TEST(DeviceOptions, OfAProfile_AreThoseOfTheCostModel) {
+  const Options options = Good("--device emulated:a100 --update-device emulated:host");
+  EXPECT_EQ(options.devices.model.parameters, 1.3e9);
+  EXPECT_EQ(options.devices.precision, Precision::kBf16);
+  EXPECT_NEAR(options.forward_seconds, 0.0440586, 1e-6);
+  EXPECT_NEAR(options.update_seconds, 28 * 1.3e9 / (0.8 * 409.6e9), 1e-5);
+  EXPECT_EQ(options.gradient_bytes, 5'200'000'000u);
+  EXPECT_EQ(options.gradients.codec, Codec::kBf16);
+  EXPECT_EQ(options.weights.codec, Codec::kBf16);
+}
+
+TEST(DeviceOptions, FlagsWinOverModelAndProfiles) {
+  const Options options = Good(
+      "--device emulated:a100 --forward-ms 7 --weight-bytes 3M --weights-codec none "
+      "--link pcie4 --weights-link nvlink3 --gradients-latency-ms 2");
+  EXPECT_DOUBLE_EQ(options.forward_seconds, 0.007);
+  EXPECT_NEAR(options.backward_seconds, 0.0881172, 2e-6);
+  EXPECT_EQ(options.weight_bytes, 3'000'000u);
+  EXPECT_EQ(options.weights.codec, Codec::kNone);
+  EXPECT_DOUBLE_EQ(options.gradients.shape.bytes_per_second, 0.8 * 31.5e9);
+  EXPECT_EQ(options.gradients.shape.latency_ns, 2'000'000);
+  EXPECT_DOUBLE_EQ(options.weights.shape.bytes_per_second, 0.8 * 300e9);
+  EXPECT_EQ(options.weights.shape.latency_ns, 2'500);
+}
+
+TEST(DeviceOptions, TimeScale_KeepsAllRatios) {
+  const std::string line =
+      "--device emulated:h100 --link ib-ndr --update-ms 30 --gradients-latency-ms 4 "
+      "--gradients-codec topk:0.1";
+  const Options real = Good(line), fast = Good(line + " --time-scale 0.1");
+  EXPECT_NEAR(fast.forward_seconds / real.forward_seconds, 0.1, 1e-9);
+  EXPECT_NEAR(fast.update_seconds / real.update_seconds, 0.1, 1e-9);
+  const auto wire_seconds = [](const Options& options) {
+    return static_cast<double>(options.gradient_bytes) / options.gradients.shape.bytes_per_second;
+  };
+  EXPECT_NEAR(wire_seconds(fast) / wire_seconds(real), 0.1, 1e-9);
+  EXPECT_EQ(fast.gradients.shape.latency_ns, 400'000);
+  EXPECT_EQ(fast.gradient_bytes, real.gradient_bytes);
+}
+
+TEST(DeviceOptions, ThatDoNotGoTogether_AreRefused) {
+  EXPECT_THAT(Error("--device emulated --compute-device cpu"), HasSubstr("both pools or none"));
+  EXPECT_THAT(Error("--device emulated:a100 --update-device emulated"), HasSubstr("profile"));
+  EXPECT_THAT(Error("--forward-ms 3"), HasSubstr("--forward-ms needs --device emulated"));
+  EXPECT_THAT(Error("--time-scale 0.1"), HasSubstr("--time-scale needs"));
+  EXPECT_THAT(Error("--device emulated --model-parameters 1G"), HasSubstr("emulated:PROFILE"));
+  EXPECT_THAT(Error("--device emulated:v1"), HasSubstr("a100, h100, h200, host"));
+  EXPECT_THAT(Error("--link token-ring"), HasSubstr("nvlink3"));
+}
+
+}  // namespace
+}  // namespace poolscope::trainer
