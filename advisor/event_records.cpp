@@ -152,7 +152,8 @@ class Reader {
     const auto link = links_.find(event.name);
     const auto payload = batch.Payload(event, transfer_);
     if (link == links_.end() || payload.size() < kTransferFields) return;
-    if (payload[kTransferStage] > 4 || (early && payload[kTransferStep] != kNoValue)) return;
+    const auto marked = static_cast<Stage>(payload[kTransferStage]);
+    if (marked > Stage::kReceive || (early && payload[kTransferStep] != kNoValue)) return;
     TransferRecord& record =
         transfers_[{link->second, payload[kTransferSource], payload[kTransferDestination],
                     payload[kTransferSequence]}];
@@ -162,10 +163,15 @@ class Reader {
     record.sequence = payload[kTransferSequence];
     record.step = payload[kTransferStep];
     record.micro_batch = payload[kTransferMicroBatch];
-    record.raw_bytes = static_cast<int64_t>(payload[kTransferRawBytes]);
-    record.wire_bytes = static_cast<int64_t>(payload[kTransferWireBytes]);
     record.codec = static_cast<uint32_t>(payload[kTransferCodec]);
-    record.stages[payload[kTransferStage]] = {event.start_ns, event.end_ns()};
+    if (marked != Stage::kReceive) {  // bytes are counted at the sender
+      record.raw_bytes = static_cast<int64_t>(payload[kTransferRawBytes]);
+      record.wire_bytes = static_cast<int64_t>(payload[kTransferWireBytes]);
+    }
+    StageTime& stage = record.stages[static_cast<size_t>(LifeStage(marked))];
+    const bool other_end = LifeStage(marked) == Stage::kWire && stage.seen();
+    stage = {other_end ? std::min(stage.start_ns, event.start_ns) : event.start_ns,
+             other_end ? std::max(stage.end_ns, event.end_ns()) : event.end_ns()};
   }
 
   const Store& store_;

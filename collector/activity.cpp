@@ -20,7 +20,7 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
   switch (kind) {
     case PayloadKind::kTransfer: {
       const uint64_t stage = Field(values, kTransferStage, 0);
-      if (stage > static_cast<uint64_t>(Stage::kApply)) return false;
+      if (stage > static_cast<uint64_t>(Stage::kReceive)) return false;
       out.stage = static_cast<Stage>(stage);
       out.source = Field(values, kTransferSource);
       out.destination = Field(values, kTransferDestination);

@@ -46,15 +46,19 @@ WaitParts MessageLife::Split(int64_t begin_ns, int64_t end_ns) const {
   return parts;
 }
 
-void Messages::Add(const Activity& transfer) {
-  if (transfer.link < 0 || transfer.source == kNoValue || transfer.sequence == kNoValue) return;
+Messages::Grown Messages::Add(const Activity& transfer) {
+  const int64_t own_ns = transfer.end_ns - transfer.begin_ns;
+  if (transfer.link < 0 || transfer.source == kNoValue || transfer.sequence == kNoValue) {
+    return {{transfer.begin_ns, transfer.end_ns}, own_ns};
+  }
   const Key key{transfer.link, transfer.source, transfer.sequence};
   const auto [found, fresh] = lives_.try_emplace(key);
   if (fresh) order_.emplace_back(transfer.begin_ns, key);
-  MessageLife::Span& span = found->second.stages[static_cast<size_t>(transfer.stage)];
-  // A stage in several parts (a message sent in blocks) counts from its first to its last.
+  MessageLife::Span& span = found->second.stages[static_cast<size_t>(LifeStage(transfer.stage))];
+  const int64_t before_ns = span.seen() ? span.end_ns - span.begin_ns : 0;
   span.begin_ns = span.seen() ? std::min(span.begin_ns, transfer.begin_ns) : transfer.begin_ns;
   span.end_ns = std::max({span.end_ns, transfer.end_ns, int64_t{1}});
+  return {span, span.end_ns - span.begin_ns - before_ns};
 }
 
 const MessageLife* Messages::Find(int link, uint64_t source, uint64_t sequence) const {

@@ -28,7 +28,7 @@ struct MessageLife {
     int64_t end_ns = 0;
     bool seen() const { return end_ns != 0; }
   };
-  std::array<Span, 5> stages{};  // by Stage
+  std::array<Span, 5> stages{};  // by LifeStage
 
   // Splits [begin_ns, end_ns) of a wait that this message ended.
   WaitParts Split(int64_t begin_ns, int64_t end_ns) const;
@@ -37,7 +37,13 @@ struct MessageLife {
 // The messages of the last minutes, by (link, source, sequence).
 class Messages {
  public:
-  void Add(const Activity& transfer);
+  // What a stage of a message is known to last, and by how much `transfer` made it longer. Parts (a
+  // message sent in blocks, its two ends in two processes) count from the first to the last.
+  struct Grown {
+    MessageLife::Span span;
+    int64_t by_ns = 0;
+  };
+  Grown Add(const Activity& transfer);
   // Null where nothing is known of it, or the fields are kNoValue.
   const MessageLife* Find(int link, uint64_t source, uint64_t sequence) const;
   // Forgets what was first seen before `ns`, and the oldest where there are too many.

@@ -32,7 +32,8 @@ prometheus::Histogram::BucketBoundaries Buckets(Metric metric) {
 std::string Short(const std::string& run_id) { return run_id.substr(0, 8); }
 
 const char* StageName(Stage stage) {
-  static constexpr const char* kNames[] = {"queued", "encode", "wire", "decode", "apply"};
+  static constexpr const char* kNames[] = {"queued", "encode", "wire",
+                                           "decode", "apply",  "receive"};
   return kNames[static_cast<size_t>(stage)];
 }
 

@@ -73,7 +73,8 @@ inline constexpr std::array<MetricSpec, static_cast<size_t>(Metric::kCount)> kMe
     {"poolscope_link_capacity", MetricType::kGauge, "run,link",
      "Messages that the link's buffers may hold; 0 unknown"},
     {"poolscope_link_transfer_seconds", MetricType::kHistogram, "run,link,stage",
-     "Time of one stage of a transfer: queued, encode, wire, decode, apply"},
+     "Time of one stage of a transfer: queued, encode, wire, decode, apply; receive is "
+     "the receiving process' part of wire"},
     {"poolscope_link_traffic_ratio", MetricType::kGauge, "run,link",
      "Traffic share: a sending worker's own encode, wire and decode time over wall time, mean"},
     {"poolscope_link_exposed_ratio", MetricType::kGauge, "run,link",

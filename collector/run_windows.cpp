@@ -21,10 +21,12 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   const int64_t closed = cursors->empty() ? 0 : cursors->front().read_position;
   builder_.StartAt(closed);
 
-  std::map<int64_t, int> workers;  // by thread
+  std::map<int64_t, int> workers;           // by thread
+  std::map<int64_t, std::string> sessions;  // by thread
   const auto threads = store.Threads(model_.run_id());
   if (!threads.ok()) return threads.error();
   for (const ThreadRow& thread : *threads) {
+    sessions[thread.thread_id] = thread.session_id;
     if (!thread.pool.empty()) {
       workers[thread.thread_id] = model_.FindWorker(thread.pool, thread.worker_index);
     }
@@ -54,7 +56,10 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         const double value = (event.flags & kEventFloat) != 0
                                  ? std::bit_cast<double>(event.value)
                                  : static_cast<double>(static_cast<int64_t>(event.value));
-        if (!link.empty()) builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value});
+        if (!link.empty()) {
+          builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value},
+                       sessions[track.thread_id]);
+        }
         if (occupancy && value >= 0 && value <= 1) {
           builder_.Add(OccupancySample{worker->second, event.start_ns, value});
         }
@@ -108,6 +113,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   if (!processes.ok()) return processes.error();
   for (const ProcessRow& process : *processes) {
     if (process.end_reason.empty()) continue;
+    builder_.EndSource(process.session_id, process.end_ns);
     for (int i = 0; i < static_cast<int>(model_.workers().size()); ++i) {
       if (model_.workers()[static_cast<size_t>(i)].session_id == process.session_id) {
         builder_.EndWorker(i, process.end_ns);
@@ -120,11 +126,14 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
 void RunWindows::Drop(const SessionDrain& session) {
   builder_.SetOpen(session.head().session_id, {});
   for (const int worker : session.workers()) builder_.EndWorker(worker, session.last_ns());
+  builder_.EndSource(session.head().session_id, session.last_ns());
 }
 
 void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& round) {
   round_.insert(round_.end(), round.activities.begin(), round.activities.end());
-  for (const DepthSample& sample : round.samples) builder_.Add(sample);
+  for (const DepthSample& sample : round.samples) {
+    builder_.Add(sample, session.head().session_id);
+  }
   for (const OccupancySample& sample : round.occupancy) builder_.Add(sample);
   for (const SessionDrain::Round::Unknown& span : round.unknown) {
     builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
@@ -135,6 +144,7 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
   }
   if (session.finished()) {
     for (const int worker : session.workers()) builder_.EndWorker(worker, session.last_ns());
+    builder_.EndSource(session.head().session_id, session.last_ns());
   }
 }
 

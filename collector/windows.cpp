@@ -11,13 +11,6 @@ namespace {
 constexpr int64_t kMemoryNs = 120'000'000'000;
 constexpr size_t kMaxPending = 100'000;
 
-// Of what is always in the same state.
-constexpr std::pair<Category, State> kStates[] = {
-    {Category::kWaitLink, State::kWaitLink},     {Category::kBlockedLink, State::kBlockedLink},
-    {Category::kWaitCredit, State::kWaitCredit}, {Category::kWaitPeer, State::kWaitPeer},
-    {Category::kHost, State::kHostBound},  // where the device works, that wins
-    {Category::kInput, State::kInput},           {Category::kOtherWork, State::kOtherWork}};
-
 template <typename T, typename Gone>
 void EraseIf(std::vector<T>& items, Gone gone) {
   items.erase(std::remove_if(items.begin(), items.end(), gone), items.end());
@@ -103,17 +96,20 @@ void WindowBuilder::Add(const Activity& activity) {
     return;
   }
   if (activity.category == Category::kTransfer && activity.link >= 0) {
-    messages_.Add(activity);
+    const Messages::Grown grown = messages_.Add(activity);
+    const Stage stage = LifeStage(activity.stage);
     LinkSums& sums = link_sums_[BucketOf(activity.end_ns)][activity.link];
-    sums.stage_ns[static_cast<size_t>(activity.stage)] += activity.end_ns - activity.begin_ns;
-    if (activity.stage == Stage::kWire) {
-      ++sums.transfers;
-      sums.raw_bytes += static_cast<int64_t>(activity.raw_bytes);
-      sums.wire_bytes += static_cast<int64_t>(activity.wire_bytes);
+    sums.stage_ns[static_cast<size_t>(stage)] += grown.by_ns;
+    if (stage == Stage::kWire) {
+      if (activity.stage != Stage::kReceive) {
+        ++sums.transfers;
+        sums.raw_bytes += static_cast<int64_t>(activity.raw_bytes);
+        sums.wire_bytes += static_cast<int64_t>(activity.wire_bytes);
+      }
       const RunModel::Link& link = model_.links()[static_cast<size_t>(activity.link)];
       const int sender = model_.FindWorker(link.from_pool, static_cast<int64_t>(activity.source));
       if (sender >= 0) {
-        At(sender).traffic.push_back({activity.link, activity.begin_ns, activity.end_ns});
+        At(sender).traffic.push_back({activity.link, grown.span.begin_ns, grown.span.end_ns});
       }
     } else if (activity.stage == Stage::kApply && activity.version != kNoValue &&
                activity.applied_version != kNoValue) {
@@ -135,9 +131,13 @@ void WindowBuilder::Add(const Activity& activity) {
   worker.discarded.push_back(false);
 }
 
-void WindowBuilder::Add(const DepthSample& sample) {
+void WindowBuilder::Add(const DepthSample& sample, const std::string& source) {
   first_ns_ = std::min(first_ns_, sample.at_ns);
-  if (sample.link >= 0) depths_[sample.link].push_back(sample);
+  if (sample.link >= 0) depths_[sample.link].Add(sample, source);
+}
+
+void WindowBuilder::EndSource(const std::string& source, int64_t ns) {
+  for (auto& [link, depth] : depths_) depth.EndSource(source, ns);
 }
 
 void WindowBuilder::Add(const OccupancySample& sample) {
@@ -178,36 +178,6 @@ void WindowBuilder::SetOpen(const std::string& source, std::vector<Activity> ope
 
 void WindowBuilder::EndWorker(int worker, int64_t ns) {
   At(worker).end_ns = std::min(At(worker).end_ns, ns);
-}
-
-StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, bool open) const {
-  StateInterval interval{activity.begin_ns, activity.end_ns, State::kIdle, activity.link};
-  switch (activity.category) {
-    case Category::kWork:
-      interval.state = discarded ? State::kBusyDiscarded : State::kBusy;
-      break;
-    case Category::kTransfer: {
-      // A range that is still open does not tell its stage yet: what a sender does for a link is
-      // to get its output out, what a receiver does is mostly to use what came.
-      const bool sends = activity.link >= 0 && activity.worker >= 0 &&
-                         model_.links()[static_cast<size_t>(activity.link)].from_pool ==
-                             model_.workers()[static_cast<size_t>(activity.worker)].pool;
-      const bool stage_known = !open || activity.source != kNoValue;
-      if (stage_known && activity.stage == Stage::kApply) {
-        interval.state = State::kBusy;
-      } else if (sends) {
-        interval.state = State::kBlockedLink;
-      } else {
-        interval.state = stage_known ? State::kWaitLink : State::kBusy;
-      }
-      break;
-    }
-    default:
-      for (const auto& [category, state] : kStates) {
-        if (category == activity.category) interval.state = state;
-      }
-  }
-  return interval;
 }
 
 std::vector<WindowRows> WindowBuilder::Close(int64_t until_ns, bool last) {
@@ -356,7 +326,7 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
   }
   for (const auto& [source, activities] : open_) {  // on the wire now
     for (const Activity& activity : activities) {
-      if (activity.category != Category::kTransfer || activity.stage != Stage::kWire ||
+      if (activity.category != Category::kTransfer || LifeStage(activity.stage) != Stage::kWire ||
           activity.link < 0 || activity.source == kNoValue || activity.begin_ns >= end) {
         continue;
       }
@@ -389,26 +359,9 @@ void WindowBuilder::CloseLinks(int64_t begin, int64_t end, WindowRows& rows) {
       row.discarded = sum.discarded;
       row.stage_ns = sum.stage_ns;
     }
-    std::vector<DepthSample>& samples = depths_[id];
-    std::stable_sort(samples.begin(), samples.end(),
-                     [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
-    double depth = depth_now_[id];
-    double sum = 0;
-    int64_t at = begin;
-    row.depth_max = depth;
-    for (const DepthSample& sample : samples) {
-      if (sample.at_ns >= end) break;
-      if (sample.at_ns > at) {
-        sum += depth * static_cast<double>(sample.at_ns - at);
-        at = sample.at_ns;
-      }
-      depth = sample.depth;
-      row.depth_max = sample.at_ns < begin ? depth : std::max(row.depth_max, depth);
-    }
-    sum += depth * static_cast<double>(end - at);
-    row.depth_mean = sum / static_cast<double>(end - begin);
-    depth_now_[id] = depth;
-    EraseIf(samples, [&](const DepthSample& sample) { return sample.at_ns < end; });
+    const LinkDepth::Window depth = depths_[id].Close(begin, end);
+    row.depth_mean = depth.mean;
+    row.depth_max = depth.max;
     rows.links.push_back(row);
   }
   if (sums != link_sums_.end()) link_sums_.erase(sums);

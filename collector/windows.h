@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collector/activity.h"
+#include "collector/link_depth.h"
 #include "collector/messages.h"
 #include "collector/occupancy.h"
 #include "collector/run_model.h"
@@ -43,7 +44,8 @@ class WindowBuilder {
 
   // Ended activities; discards come after the work that they discard.
   void Add(const Activity& activity);
-  void Add(const DepthSample& sample);
+  void Add(const DepthSample& sample, const std::string& source = "");
+  void EndSource(const std::string& source, int64_t ns);  // its buffers are gone
   void Add(const OccupancySample& sample);
   // The same for what was stored earlier: what closed windows counted is not counted again.
   void AddStored(const Activity& activity);
@@ -109,8 +111,7 @@ class WindowBuilder {
   Messages messages_;
   std::map<int64_t, std::map<int, LinkSums>> link_sums_;  // by window, link
   std::map<int64_t, VersionSums> version_sums_;
-  std::map<int, std::vector<DepthSample>> depths_;  // by link, not yet closed
-  std::map<int, double> depth_now_;
+  std::map<int, LinkDepth> depths_;  // by link
   int64_t newest_version_ = -1;
   std::vector<std::pair<int64_t, int64_t>> versions_;  // (time, version), not yet closed
   std::vector<Pending> pending_;

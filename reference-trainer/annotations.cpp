@@ -78,6 +78,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     text("gradients.codec", CodecName(options.gradients.codec).c_str());
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }
+  AnnotateInput(options.input);
   for (const auto& [name, figures] : codecs) {
     const std::string codec = "codec." + name;
     number((codec + ".ratio").c_str(), figures.ratio);

@@ -34,7 +34,8 @@ Payloads PayloadsOf(const Job& job, bool of_an_update) {
   const auto shard = job.MakeShard(job.AllRanges());
   payloads.weights_before.assign(shard->values().begin(), shard->values().end());
   if (!of_an_update) return payloads;
-  replica->Forward(0);
+  const auto batch = job.ReadBatch(0);
+  replica->Forward(*batch);
   replica->Backward();
   const auto gradients = replica->Gradients(job.AllRanges());
   payloads.gradients.assign(gradients.begin(), gradients.end());

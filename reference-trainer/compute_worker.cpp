@@ -50,7 +50,7 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
     MayDepart(attempt.version, static_cast<double>(i) / parts);
     const uint64_t offset = i * attempt.stride;
     sum.loss_sum += ForwardBackward(
-        job_, *device_, replica_.get(),
+        job_, *device_, signal_, replica_.get(),
         {attempt.step, attempt.micro_batch + offset, attempt.version, attempt.data + offset});
   }
   SendGradients(sum, attempt);

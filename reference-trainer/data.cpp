@@ -68,17 +68,18 @@ double Corpus::UnigramEntropy() const {
   return entropy;
 }
 
-void Corpus::MicroBatch(uint64_t seed, uint64_t index, size_t batch, size_t context,
-                        std::vector<uint8_t>& tokens, std::vector<uint8_t>& targets) const {
-  tokens.resize(batch * context);
-  targets.resize(batch * context);
+Batch Corpus::MicroBatch(uint64_t seed, uint64_t index, size_t batch, size_t context) const {
+  Batch out;
+  out.tokens.resize(batch * context);
+  out.targets.resize(batch * context);
   uint64_t state = seed;
   state = SplitMix64(state) ^ (index * 0xD1342543DE82EF95);
   for (size_t b = 0; b < batch; ++b) {
     const uint8_t* from = bytes_.data() + SplitMix64(state) % (bytes_.size() - context);
-    std::copy(from, from + context, tokens.data() + b * context);
-    std::copy(from + 1, from + 1 + context, targets.data() + b * context);
+    std::copy(from, from + context, out.tokens.data() + b * context);
+    std::copy(from + 1, from + 1 + context, out.targets.data() + b * context);
   }
+  return out;
 }
 
 std::variant<Corpus, std::string> LoadCorpus(const std::string& path, size_t context) {

@@ -7,6 +7,11 @@
 
 namespace poolscope::trainer {
 
+// What a forward pass computes on.
+struct Batch {
+  std::vector<uint8_t> tokens, targets;  // [batch, context] each
+};
+
 // The text that the model learns from; every byte is a token.
 class Corpus {
  public:
@@ -20,9 +25,8 @@ class Corpus {
   double UnigramEntropy() const;
 
   // Micro-batch `index` of the order that `seed` fixes: `batch` places in the text. Of each,
-  // tokens[batch, context] are its bytes and targets[batch, context] the bytes that follow them.
-  void MicroBatch(uint64_t seed, uint64_t index, size_t batch, size_t context,
-                  std::vector<uint8_t>& tokens, std::vector<uint8_t>& targets) const;
+  // the tokens are its bytes and the targets the bytes that follow them.
+  Batch MicroBatch(uint64_t seed, uint64_t index, size_t batch, size_t context) const;
 
  private:
   std::string name_;

@@ -18,6 +18,13 @@ std::vector<Ranges> ShardsOf(const Options& options, bool computes) {
   return LayOut(options.state.layout, ShapeOf(options.model), count);
 }
 
+std::shared_ptr<const Batch> Read(const Corpus* corpus, const Options& options, uint64_t data) {
+  if (!corpus) return nullptr;
+  const ModelOptions& model = options.model;
+  return std::make_shared<const Batch>(
+      corpus->MicroBatch(options.seed, data, model.batch, model.context));
+}
+
 std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signals) {
   std::vector<Signal*> pointers;
   pointers.reserve(signals.size());
@@ -45,6 +52,10 @@ Job::Job(const Options& options, const Corpus* corpus)
                                [this, notify] { notify(update_signals); },
                                [this](uint64_t worker) { weights->Close(worker); }});
   if (shape_.experts > 0) expert_load = std::make_unique<ExpertLoad>(shape_.experts);
+  if (options.input.any()) {
+    loader = std::make_unique<DataLoader>(
+        options.input, [corpus, options](uint64_t data) { return Read(corpus, options, data); });
+  }
   if (options.mode == Mode::kMonolithic) return;
   uint64_t compute_workers = options.compute_workers;
   for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
@@ -67,7 +78,11 @@ std::unique_ptr<Device> Job::MakeDevice(size_t number) const {
 
 std::unique_ptr<Replica> Job::MakeReplica() const {
   if (!corpus_) return nullptr;
-  return std::make_unique<CpuReplica>(shape_, options_.model.batch, *corpus_, options_.seed);
+  return std::make_unique<CpuReplica>(shape_, options_.model.batch, options_.seed);
+}
+
+std::shared_ptr<const Batch> Job::ReadBatch(uint64_t data) const {
+  return Read(corpus_, options_, data);
 }
 
 std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions& offload) const {

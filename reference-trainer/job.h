@@ -7,6 +7,7 @@
 #include "reference-trainer/annotations.h"
 #include "reference-trainer/coordinator.h"
 #include "reference-trainer/data.h"
+#include "reference-trainer/data_loader.h"
 #include "reference-trainer/device.h"
 #include "reference-trainer/expert_load.h"
 #include "reference-trainer/journal.h"
@@ -35,6 +36,8 @@ class Job {
   std::unique_ptr<Device> MakeDevice(size_t number) const;  // a number of its own per worker
   std::unique_ptr<Replica> MakeReplica() const;             // null where nothing is computed
   std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {}) const;
+  // Micro-batch `data` of the corpus; null where nothing is computed. Any thread.
+  std::shared_ptr<const Batch> ReadBatch(uint64_t data) const;
 
   // Bytes before encoding of shard `index`.
   uint64_t GradientBytes(size_t index) const;
@@ -58,6 +61,7 @@ class Job {
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
   std::unique_ptr<ExpertLoad> expert_load;   // null without experts
+  std::unique_ptr<DataLoader> loader;        // null: micro-batches are read when computed
 
  private:
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;

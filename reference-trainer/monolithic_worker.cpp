@@ -6,6 +6,7 @@ namespace poolscope::trainer {
 
 void RunMonolithic(Job& job) {
   const auto device = job.MakeDevice(0);
+  Signal signal;
   const auto replica = job.MakeReplica();
   const auto shard = job.MakeShard(job.AllRanges(), job.options().state.offload);
   SampleState(job, 0);
@@ -19,7 +20,8 @@ void RunMonolithic(Job& job) {
     if (replica) replica->ClearGradients();
     double loss_sum = 0;
     for (uint64_t m = 0; m < plan->micro_batches; ++m) {
-      loss_sum += ForwardBackward(job, *device, replica.get(), {step, m, step, plan->first + m});
+      loss_sum +=
+          ForwardBackward(job, *device, signal, replica.get(), {step, m, step, plan->first + m});
       record.tokens += job.tokens_of_micro_batch();
     }
     record.tokens_total = tokens += record.tokens;

@@ -218,6 +218,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddDeviceOptions(app, options);
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);
+  AddInputOptions(app, options.input);
   AddScheduleOptions(app, options.schedule);
   app.add_option("--scenario", options.scenario,
                  "a bottleneck with a known cause; flags given beside it override its own")
@@ -250,6 +251,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     return WrongUsage(error);
   }
   if (const std::string error = CheckState(app, options); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckInput(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckSchedule(app, options); !error.empty()) {
     return WrongUsage(error);
   }

@@ -11,6 +11,7 @@
 #include "reference-trainer/model/parameters.h"
 #include "reference-trainer/options_device.h"
 #include "reference-trainer/options_experts.h"
+#include "reference-trainer/options_input.h"
 #include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_state.h"
 
@@ -70,6 +71,7 @@ struct Options {
 
   ModelOptions model;
   StateOptions state;
+  InputOptions input;
   ScheduleOptions schedule;
 
   uint64_t log_every = 10;

@@ -14,8 +14,23 @@ void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_wor
   poolscope_end_work(&work);
 }
 
-double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& batch,
-                       WeightSource* source) {
+namespace {
+
+// Micro-batch `data`, from the job's loader where it has one: then it is waited for as input.
+std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal, uint64_t data) {
+  if (!job.loader) return job.ReadBatch(data);
+  bool waited = false;
+  auto batch = job.loader->Get(
+      data, signal, [&] { job.CheckRunning(); }, waited);
+  if (waited) device.Waited();
+  return batch;
+}
+
+}  // namespace
+
+double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
+                       MicroBatch batch, WeightSource* source) {
+  batch.content = Load(job, device, signal, batch.data);
   if (source || job.expert_load) {
     return ForwardBackwardInStages(job, device, replica, batch, source);
   }
@@ -26,7 +41,7 @@ double ForwardBackward(const Job& job, Device& device, Replica* replica, const M
   work.version = batch.version;
   work.scope = POOLSCOPE_PER_MICRO_BATCH;
   Work(device, job.annotations.forward, job.options().forward_seconds, work, [&] {
-    if (replica) loss = replica->Forward(batch.data);
+    if (replica) loss = replica->Forward(*batch.content);
   });
   Work(device, job.annotations.backward, job.options().backward_seconds, work, [&] {
     if (replica) replica->Backward();

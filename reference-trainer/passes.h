@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "reference-trainer/device.h"
 #include "reference-trainer/job.h"
@@ -11,17 +12,19 @@ namespace poolscope::trainer {
 // One forward and backward pass: which micro-batch of which step, with which weights, on what data.
 struct MicroBatch {
   uint64_t step = 0;
-  uint64_t number = 0;   // within the step
-  uint64_t version = 0;  // of the weights
-  uint64_t data = 0;     // index in the corpus' order
+  uint64_t number = 0;                   // within the step
+  uint64_t version = 0;                  // of the weights
+  uint64_t data = 0;                     // index in the corpus' order
+  std::shared_ptr<const Batch> content;  // got by ForwardBackward
 };
 
 class WeightSource;
 
 // Adds its gradients to the replica's sum; returns its mean loss, NaN where `replica` is null.
-// `source`: where the weights come from stage by stage, null where the replica has them.
-double ForwardBackward(const Job& job, Device& device, Replica* replica, const MicroBatch& batch,
-                       WeightSource* source = nullptr);
+// `signal` is the worker's. `source`: where the weights come from stage by stage, null where the
+// replica has them.
+double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
+                       MicroBatch batch, WeightSource* source = nullptr);
 
 // Runs `math` on the device as annotated work.
 void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,

@@ -34,7 +34,7 @@ class StagedPass {
     for (size_t stage = 0; stage < count; ++stage) {
       Run(stage, stage, job_.annotations.forward, options.forward_seconds, [&] {
         if (!replica_) return;
-        if (stage == 0) replica_->Begin(batch_.data);
+        if (stage == 0) replica_->Begin(*batch_.content);
         replica_->ForwardStage(stage);
       });
       if (stages_[stage].kind == Stage::Kind::kLayer) TakeLoad(stages_[stage].layer);

@@ -38,7 +38,16 @@ enum class Category : uint32_t {
 };
 inline constexpr Category kLastCategory = Category::kHost;
 
-enum class Stage : uint64_t { kQueued = 0, kEncode = 1, kWire = 2, kDecode = 3, kApply = 4 };
+enum class Stage : uint64_t {
+  kQueued = 0,
+  kEncode = 1,
+  kWire = 2,
+  kDecode = 3,
+  kApply = 4,
+  kReceive = 5  // the receiver's part of kWire
+};
+// The stage of the message's life that a marked one is (part) of.
+constexpr Stage LifeStage(Stage stage) { return stage == Stage::kReceive ? Stage::kWire : stage; }
 
 inline constexpr std::string_view kPoolscopeDomain = "poolscope";
 

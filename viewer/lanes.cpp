@@ -45,6 +45,7 @@ class LaneMaker {
   }
 
  private:
+  // "*": every link's wire is on this thread.
   static std::string WireLink(const std::string& thread_name) {
     if (thread_name.rfind("link/", 0) != 0) return {};
     const size_t slash = thread_name.rfind('/');
@@ -105,7 +106,8 @@ class LaneMaker {
       if (track.row.kind != static_cast<uint32_t>(EventKind::kRange)) continue;
       for (const ThreadRow& thread : source_.threads) {
         if (thread.thread_id != track.row.thread_id) continue;
-        if (WireLink(thread.name) == link.link) wire.tracks.push_back(track.row.track_id);
+        const std::string wires = WireLink(thread.name);
+        if (wires == link.link || wires == "*") wire.tracks.push_back(track.row.track_id);
         if (!thread.pool.empty() &&
             (thread.pool == link.from_pool || thread.pool == link.to_pool)) {
           both_ends.push_back(track.row.track_id);
@@ -138,8 +140,9 @@ class LaneMaker {
     for (const ThreadRow& thread : source_.threads) {
       if (!thread.pool.empty()) continue;
       const std::string link = WireLink(thread.name);
-      const bool known = std::any_of(source_.links.begin(), source_.links.end(),
-                                     [&](const LinkRow& row) { return row.link == link; });
+      const bool known =
+          std::any_of(source_.links.begin(), source_.links.end(),
+                      [&](const LinkRow& row) { return row.link == link || link == "*"; });
       if (!known) {
         AddRanges(thread, thread.name.empty() ? fmt::format("thread {}", thread.tid) : thread.name,
                   "");

@@ -49,7 +49,7 @@ struct LaneSource {
 // Pools in the order work flows (producers of a link before its consumers where roles do not say),
 // each followed by its workers' lanes; a link stands below the first of its two pools, so that it
 // lies between them. Threads without a pool come last, but those of a link's wire
-// (`link/<link>/<lane>`) are the link's.
+// (`link/<link>/<lane>`, `link/*/...` where it carries all of them) are the link's.
 std::vector<Lane> MakeLanes(const LaneSource& source);
 
 struct LaneStyle {

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "viewer/bandwidth.h"
 #include "viewer/curve.h"
 
 namespace poolscope {
 namespace {
+
+constexpr auto earlier = [](const auto& a, const auto& b) { return a.first < b.first; };
 
 constexpr uint16_t kMaxRows = 12;
 constexpr size_t kMaxSteps = 4000;          // more in a view cannot be told apart
@@ -48,6 +51,23 @@ void FinishCurve(LanePicture& picture) {
   for (const Sample& sample : picture.samples) {
     picture.max_value = std::max(picture.max_value, sample.high);
   }
+}
+
+// The sum of what several sources say: of each its newest value, 0 before its first one.
+Points SumOf(std::vector<Points> sources) {
+  Points changes;
+  for (Points& points : sources) {
+    std::stable_sort(points.begin(), points.end(), earlier);
+    double before = 0;
+    for (const auto& [ns, value] : points) {
+      changes.emplace_back(ns, value - before);
+      before = value;
+    }
+  }
+  std::stable_sort(changes.begin(), changes.end(), earlier);
+  double sum = 0;
+  for (auto& [ns, value] : changes) value = sum += value;
+  return changes;
 }
 
 Store::Span SpanOf(const PictureMaker::Order& order) { return {order.begin_ns, order.end_ns}; }
@@ -256,7 +276,7 @@ Status PictureMaker::MakeWire(const Catalog& catalog, const Lane& lane, const Or
         if (event.category != static_cast<uint32_t>(Category::kTransfer)) return;
         if (event.name != *name) return;
         const uint64_t stage = StageOf(event, batch, catalog.transfer_schema);
-        if (stage != static_cast<uint64_t>(Stage::kWire)) return;
+        if (LifeStage(static_cast<Stage>(stage)) != Stage::kWire) return;
         Bar bar{event.start_ns, event.end_ns(), event.name, event.category};
         bar.stage = static_cast<uint8_t>(stage);
         events.push_back(bar);
@@ -285,8 +305,7 @@ Status PictureMaker::MakeWire(const Catalog& catalog, const Lane& lane, const Or
 
 void PictureMaker::MakeCurve(const Catalog& catalog, const Order& order, Points points,
                              LanePicture& picture) {
-  std::stable_sort(points.begin(), points.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(points.begin(), points.end(), earlier);
   CurveMaker curve(picture.column_ns, std::min(order.end_ns, catalog.end_ns));
   for (size_t i = 0; i < points.size() && points[i].first <= order.end_ns; ++i) {
     // Of what came before the span only the last value matters: it holds at the left edge.
@@ -300,19 +319,34 @@ void PictureMaker::MakeCurve(const Catalog& catalog, const Order& order, Points 
 
 Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const Order& order,
                                LanePicture& picture) {
-  Points points;
-  Result<bool> decoded = ForEvents(
-      lane.tracks, order,
-      [&](const Event& event, const EventBatch&) {
-        const double value = (event.flags & kEventFloat) != 0
-                                 ? std::bit_cast<double>(event.value)
-                                 : static_cast<double>(static_cast<int64_t>(event.value));
-        if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
-      },
-      true);
-  if (!decoded) return decoded.error();
-  if (*decoded) {
-    MakeCurve(catalog, order, std::move(points), picture);
+  // Each process samples the depth of its own buffers.
+  std::map<std::string, std::vector<int64_t>> tracks;  // by session
+  for (const TrackRow& track : catalog.tracks) {
+    if (std::find(lane.tracks.begin(), lane.tracks.end(), track.track_id) == lane.tracks.end()) {
+      continue;
+    }
+    for (const ThreadRow& thread : catalog.threads) {
+      if (thread.thread_id == track.thread_id) tracks[thread.session_id].push_back(track.track_id);
+    }
+  }
+  std::vector<Points> sources;
+  bool all_decoded = true;
+  for (const auto& [session, ids] : tracks) {
+    Points& points = sources.emplace_back();
+    Result<bool> decoded = ForEvents(
+        ids, order,
+        [&](const Event& event, const EventBatch&) {
+          const double value = (event.flags & kEventFloat) != 0
+                                   ? std::bit_cast<double>(event.value)
+                                   : static_cast<double>(static_cast<int64_t>(event.value));
+          if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
+        },
+        true);
+    if (!decoded) return decoded.error();
+    all_decoded = all_decoded && *decoded;
+  }
+  if (all_decoded) {
+    MakeCurve(catalog, order, SumOf(std::move(sources)), picture);
   } else {
     Result<std::vector<LinkColumn>> columns = Windows(catalog, order).LinkOf(lane.subject);
     if (!columns) return columns.error();

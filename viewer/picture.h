@@ -42,6 +42,8 @@ struct LanePicture {
   }
 };
 
+using Points = std::vector<std::pair<int64_t, double>>;  // time, value from then on
+
 // Makes pictures from a store; pictures of one span share what they read of its windows. Decodes a
 // chunk only where a lane has few of them in the span; else draws the chunks' summaries and the
 // window rows. One thread.
@@ -84,7 +86,6 @@ class PictureMaker {
                        LanePicture& picture);
   Status MakeLag(const Catalog& catalog, const Lane& lane, const Order& order,
                  LanePicture& picture);
-  using Points = std::vector<std::pair<int64_t, double>>;  // time, value from then on
   void MakeCurve(const Catalog& catalog, const Order& order, Points points, LanePicture& picture);
   Result<uint32_t> LinkName(const std::string& link);
 

@@ -15,8 +15,9 @@ constexpr int64_t kMessageReachNs = 30'000'000'000;  // a message's stages lie t
 constexpr size_t kMaxMessageChunks = 6;              // read per track and side in search of them
 
 const char* StageName(uint64_t stage) {
-  static constexpr const char* kNames[] = {"queued", "encode", "wire", "decode", "apply"};
-  return stage < 5 ? kNames[stage] : "unknown";
+  static constexpr const char* kNames[] = {"queued", "encode", "wire",
+                                           "decode", "apply",  "receive"};
+  return stage < std::size(kNames) ? kNames[stage] : "unknown";
 }
 
 std::string KindOf(const Event& event, uint64_t stage) {
@@ -142,7 +143,7 @@ Status AddStages(const Store& store, ChunkCache& cache, const Catalog& catalog, 
         if (payload.size() <= kTransferSequence) continue;
         if (payload[kTransferSource] != source || payload[kTransferSequence] != sequence) continue;
         MessageStage stage{payload[kTransferStage], other.start_ns, other.end_ns()};
-        const bool wire = stage.stage == static_cast<uint64_t>(Stage::kWire);
+        const bool wire = LifeStage(static_cast<Stage>(stage.stage)) == Stage::kWire;
         stage.lane = LaneOfTrack(catalog, track.track_id, LaneKind::kRanges);
         if (wire || stage.lane < 0) {
           stage.lane = LaneOfTrack(catalog, track.track_id, LaneKind::kWire);
@@ -316,7 +317,8 @@ Result<std::optional<EventKey>> FindNext(const Store& store, ChunkCache& cache,
           if (!match(event.name)) continue;
           if (lane.kind == LaneKind::kWire) {  // of a link's stages it shows this one
             const auto payload = (*batch)->Payload(event, catalog.transfer_schema);
-            if (payload.empty() || payload[kTransferStage] != static_cast<uint64_t>(Stage::kWire)) {
+            if (payload.empty() ||
+                LifeStage(static_cast<Stage>(payload[kTransferStage])) != Stage::kWire) {
               continue;
             }
           }

@@ -6,29 +6,20 @@
 
 namespace poolscope::trainer {
 
-CpuReplica::CpuReplica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed)
-    : corpus_(corpus),
-      seed_(seed),
-      batch_(batch),
-      context_(shape.context),
-      gpt_(shape, batch, arithmetic_),
+CpuReplica::CpuReplica(const GptShape& shape, size_t batch, uint64_t seed)
+    : gpt_(shape, batch, arithmetic_),
       values_(InitialParameters<float>(shape, seed)),
       micro_batch_(values_.size(), 0),
       gradients_(values_.size(), 0) {}
 
-double CpuReplica::Forward(uint64_t data) {
-  Begin(data);
+double CpuReplica::Forward(const Batch& batch) {
+  Begin(batch);
   for (size_t stage = 0; stage < gpt_.stages().size(); ++stage) ForwardStage(stage);
   return Loss();
 }
 
 void CpuReplica::Backward() {
   for (size_t stage = gpt_.stages().size(); stage-- > 0;) BackwardStage(stage);
-}
-
-void CpuReplica::Begin(uint64_t data) {
-  corpus_.MicroBatch(seed_, data, batch_, context_, tokens_, targets_);
-  gpt_.Begin(tokens_, targets_);
 }
 
 void CpuReplica::BackwardStage(size_t stage) {

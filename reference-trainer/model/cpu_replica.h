@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "reference-trainer/data.h"
 #include "reference-trainer/model/cpu_arithmetic.h"
 #include "reference-trainer/model/gpt.h"
 #include "reference-trainer/model/replica.h"
@@ -13,10 +12,9 @@ namespace poolscope::trainer {
 
 class CpuReplica : public Replica, private StagedReplica {
  public:
-  // `corpus` outlives the replica.
-  CpuReplica(const GptShape& shape, size_t batch, const Corpus& corpus, uint64_t seed);
+  CpuReplica(const GptShape& shape, size_t batch, uint64_t seed);
 
-  double Forward(uint64_t data) override;
+  double Forward(const Batch& batch) override;
   void Backward() override;
   void ClearGradients() override;
   StagedReplica* staged() override { return this; }
@@ -24,7 +22,7 @@ class CpuReplica : public Replica, private StagedReplica {
   void Install(const Ranges& ranges, std::span<const float> values) override;
 
  private:
-  void Begin(uint64_t data) override;
+  void Begin(const Batch& batch) override { gpt_.Begin(batch.tokens, batch.targets); }
   void ForwardStage(size_t stage) override { gpt_.ForwardStage(stage, values_); }
   void BackwardStage(size_t stage) override;
   double Loss() override { return gpt_.Loss(); }
@@ -32,16 +30,12 @@ class CpuReplica : public Replica, private StagedReplica {
     return gpt_.ExpertLoad(layer);
   }
 
-  const Corpus& corpus_;
-  const uint64_t seed_;
-  const size_t batch_, context_;
   CpuArithmetic<float> arithmetic_;
   Gpt<float> gpt_;
-  std::vector<float> values_;              // [parameters]
-  std::vector<float> micro_batch_;         // [parameters], gradients of one micro-batch
-  std::vector<float> gradients_;           // [parameters], the sum
-  std::vector<float> gathered_;            // a shard's gradients, where it has several ranges
-  std::vector<uint8_t> tokens_, targets_;  // [batch, context]
+  std::vector<float> values_;       // [parameters]
+  std::vector<float> micro_batch_;  // [parameters], gradients of one micro-batch
+  std::vector<float> gradients_;    // [parameters], the sum
+  std::vector<float> gathered_;     // a shard's gradients, where it has several ranges
 };
 
 }  // namespace poolscope::trainer

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "reference-trainer/data.h"
 #include "reference-trainer/model/ranges.h"
 
 namespace poolscope::trainer {
@@ -11,7 +12,7 @@ namespace poolscope::trainer {
 // them backward. The last one backward adds the gradients to the sum.
 class StagedReplica {
  public:
-  virtual void Begin(uint64_t data) = 0;
+  virtual void Begin(const Batch& batch) = 0;  // which must live until the last stage backward
   virtual void ForwardStage(size_t stage) = 0;
   virtual void BackwardStage(size_t stage) = 0;
   // Mean loss in nats, after the last stage forward.
@@ -29,8 +30,8 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
-  // Mean loss in nats of micro-batch `data` of the corpus.
-  virtual double Forward(uint64_t data) = 0;
+  // Mean loss in nats of `batch`, which must live until Backward.
+  virtual double Forward(const Batch& batch) = 0;
   // Adds the gradients of the last Forward to the sum, each rounded to a multiple of 2⁻²⁸: sums
   // below 2⁻⁴ are then exact, in whatever order and by however many workers they are added. Without
   // this, AdamW blows up the rounding errors of gradients near zero, and the loss curves of one and

@@ -287,6 +287,47 @@ TEST_F(Windows, Depth_IsTimeWeighted) {
   EXPECT_EQ(windows[0].links[0].capacity, 4);
 }
 
+TEST_F(Windows, DepthOfSeveralProcesses_IsTheirSum) {
+  builder_.Add(At(Category::kWork, compute_, 0, 100));
+  builder_.Add(DepthSample{gradients_, kT0, 2}, "a");
+  builder_.Add(DepthSample{gradients_, kT0 + 500 * kMs, 3}, "b");
+  builder_.Add(DepthSample{gradients_, kT0 + 600 * kMs, 1}, "a");
+  builder_.EndSource("a", kT0 + 1500 * kMs);
+  const auto windows = Close(3000);
+  EXPECT_DOUBLE_EQ(windows[0].links[0].depth_mean, 0.5 * 2 + 0.1 * 5 + 0.4 * 4);
+  EXPECT_DOUBLE_EQ(windows[0].links[0].depth_max, 5);
+  EXPECT_DOUBLE_EQ(windows[1].links[0].depth_mean, 0.5 * 4 + 0.5 * 3);
+  EXPECT_DOUBLE_EQ(windows[2].links[0].depth_mean, 3) << "b's messages lie there still";
+}
+
+TEST_F(Windows, WireSeenFromBothEnds_IsOneTransferFromTheFirstToTheLast) {
+  for (const bool receiver_first : {false, true}) {
+    WindowBuilder builder(model_);
+    builder.StartAt(kT0);
+    Activity sent = Transfer(Stage::kWire, gradients_, 100, 150, 0, 1);
+    sent.raw_bytes = 100;
+    sent.wire_bytes = 50;
+    const Activity received = Transfer(Stage::kReceive, gradients_, 170, 200, 0, 1);
+    builder.Add(At(Category::kWork, compute_, 0, 100));
+    builder.Add(receiver_first ? received : sent);
+    builder.Add(receiver_first ? sent : received);
+    Activity wait = At(Category::kWaitLink, update_, 0, 200, gradients_);
+    wait.source = 0;
+    wait.sequence = 1;
+    builder.Add(wait);
+    const auto windows = builder.Close(kT0 + 1000 * kMs);
+    const LinkWindowRow& link = windows[0].links[0];
+    EXPECT_EQ(link.transfers, 1);
+    EXPECT_EQ(link.raw_bytes, 100);
+    EXPECT_EQ(link.wire_bytes, 50);
+    EXPECT_EQ(link.stage_ns[static_cast<size_t>(Stage::kWire)], 100 * kMs);
+    EXPECT_DOUBLE_EQ(link.traffic_share, 0.1);
+    ASSERT_EQ(windows[0].worker_links.size(), 2u);
+    EXPECT_EQ(windows[0].worker_links[1].wire_ns, 100 * kMs);
+    EXPECT_EQ(windows[0].worker_links[1].upstream_busy_ns, 100 * kMs);
+  }
+}
+
 TEST_F(Windows, DiscardedWork_IsBusyDiscarded) {
   Activity work = At(Category::kWork, compute_, 0, 300);
   work.step = 5;

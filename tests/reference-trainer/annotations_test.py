@@ -1,56 +1,12 @@
 """The trainer's annotations under the agent: complete, and consistent with each other."""
 
-import csv
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import unittest
 from collections import Counter, defaultdict
 
-POOLSCOPE, TRAINER = sys.argv.pop(1), sys.argv.pop(1)
-QUEUED, ENCODE, WIRE, DECODE, APPLY = range(5)
-EMULATED = ["--device", "emulated", "--math", "none", "--forward-ms", "1", "--backward-ms", "1",
-            "--update-ms", "1"]
+from traced_run import APPLY, DECODE, EMULATED, ENCODE, QUEUED, WIRE, TracedRun
 
 
-class Annotations(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-
-    def trace(self, *arguments):
-        self.store = os.path.join(self.folder.name, "run.db")
-        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", self.store, "--", TRAINER,
-                        *arguments], check=True, stdout=subprocess.DEVNULL, timeout=100)
-        self.events = self.query("SELECT pool, worker_index, thread, kind, name, category_name, "
-                                 "start_ns, end_ns, value, payload FROM event ORDER BY start_ns")
-        for each in self.events:
-            each["payload"] = json.loads(each["payload"]) if each["payload"] else {}
-            for key in ("worker_index", "start_ns", "end_ns"):
-                each[key] = int(each[key])
-
-    def query(self, statement):
-        result = subprocess.run([POOLSCOPE, "sql", self.store, statement], check=True,
-                                capture_output=True, text=True, timeout=60)
-        return list(csv.DictReader(result.stdout.splitlines(), delimiter="\t",
-                                   quoting=csv.QUOTE_NONE))
-
-    def of(self, category, **where):
-        return [each for each in self.events if each["category_name"] == category
-                and all(each[key] == value for key, value in where.items())]
-
-    def messages(self, link):
-        """By (source, sequence): the stages of each transfer."""
-        found = defaultdict(dict)
-        for each in self.of("transfer", name=link, kind="range"):
-            payload = each["payload"]
-            stages = found[payload["source"], payload["sequence"]]
-            self.assertNotIn(payload["stage"], stages, payload)
-            stages[payload["stage"]] = each
-        return found
-
+class Annotations(TracedRun):
     def check_transfers(self, link, count, stages, receivers):
         messages = self.messages(link)
         probes = [key for key, each in messages.items() if each[QUEUED]["payload"]["step"] is None]
@@ -88,9 +44,6 @@ class Annotations(unittest.TestCase):
         for ranges in by_worker.values():
             for before, after in zip(ranges, ranges[1:]):
                 self.assertLessEqual(before["end_ns"], after["start_ns"])
-
-    def settings(self):
-        return {each["key"]: each["value"] for each in self.query("SELECT key, value FROM setting")}
 
     def test_synchronous_on_the_cpu_with_bf16(self):
         self.trace("--steps", "6", "--compute-workers", "3", "--update-workers", "2", "--layers",

@@ -16,9 +16,8 @@ TEST(Corpus, MicroBatch_HasTheFollowingByteAsTarget) {
   std::vector<uint8_t> bytes(200);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
   const Corpus corpus("", bytes);
-  std::vector<uint8_t> tokens, targets;
   for (uint64_t index = 0; index < 50; ++index) {
-    corpus.MicroBatch(1, index, 3, 8, tokens, targets);
+    const auto [tokens, targets] = corpus.MicroBatch(1, index, 3, 8);
     ASSERT_EQ(tokens.size(), 24u);
     for (size_t i = 0; i < 24; ++i) EXPECT_EQ(targets[i], tokens[i] + 1);
     for (size_t i = 1; i < 8; ++i) EXPECT_EQ(tokens[i], tokens[i - 1] + 1);
@@ -29,14 +28,10 @@ TEST(Corpus, MicroBatch_DependsOnSeedAndIndexAlone) {
   std::vector<uint8_t> bytes(5000);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * i);
   const Corpus corpus("", bytes);
-  std::vector<uint8_t> a, b, other, targets;
-  corpus.MicroBatch(1, 5, 4, 16, a, targets);
-  corpus.MicroBatch(1, 6, 4, 16, other, targets);
-  corpus.MicroBatch(1, 5, 4, 16, b, targets);
-  EXPECT_EQ(a, b);
-  EXPECT_NE(a, other);
-  corpus.MicroBatch(2, 5, 4, 16, other, targets);
-  EXPECT_NE(a, other);
+  const std::vector<uint8_t> a = corpus.MicroBatch(1, 5, 4, 16).tokens;
+  EXPECT_EQ(a, corpus.MicroBatch(1, 5, 4, 16).tokens);
+  EXPECT_NE(a, corpus.MicroBatch(1, 6, 4, 16).tokens);
+  EXPECT_NE(a, corpus.MicroBatch(2, 5, 4, 16).tokens);
 }
 
 }  // namespace

@@ -55,6 +55,19 @@ TEST(Lanes, WireThreadsBelongToTheirLinkAndCountersAreUnited) {
   EXPECT_TRUE(wire && depth);
 }
 
+TEST(Lanes, OneThreadMayBeEveryLinksWire) {
+  LaneSource source = TwoPools();
+  source.threads[3].name = "link/*/0";
+  size_t wires = 0;
+  for (const Lane& lane : MakeLanes(source)) {
+    if (lane.kind == LaneKind::kWire) wires += lane.tracks == std::vector<int64_t>{40};
+    if (lane.kind == LaneKind::kRanges) {
+      EXPECT_NE(lane.tracks.front(), 40);
+    }
+  }
+  EXPECT_EQ(wires, 2u);
+}
+
 TEST(Lanes, RunWithoutPoolsShowsItsThreads) {
   LaneSource source;
   source.threads = {{1, "s", 11, "main", "", -1}};

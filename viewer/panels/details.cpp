@@ -18,7 +18,8 @@ void Field(const std::string& name, const std::string& value, const PanelContext
 
 // The message's stages below one another on a common scale of time.
 void Stages(const EventDetails& details, PanelContext& context, View& view) {
-  static constexpr const char* kNames[] = {"queued", "encode", "wire", "decode", "apply"};
+  static constexpr const char* kNames[] = {"queued", "encode", "wire",
+                                           "decode", "apply",  "receive"};
   const float scale = context.scale();
   ImGui::Dummy(ImVec2(0, 4 * scale));
   ImGui::PushFont(context.gui->fonts().bold);
@@ -42,7 +43,7 @@ void Stages(const EventDetails& details, PanelContext& context, View& view) {
     ImGui::PushID(static_cast<int>(i));
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
-    const char* name = stage.stage < 5 ? kNames[stage.stage] : "unknown";
+    const char* name = stage.stage < std::size(kNames) ? kNames[stage.stage] : "unknown";
     if (ImGui::Selectable(name, false, ImGuiSelectableFlags_SpanAllColumns)) {
       const int64_t room = (stage.end_ns - stage.begin_ns) / 2 + 1000;
       view.Show(stage.begin_ns - room, stage.end_ns + room);
@@ -63,8 +64,9 @@ void Stages(const EventDetails& details, PanelContext& context, View& view) {
     ImGui::GetWindowDrawList()->AddRectFilled(
         ImVec2(x(stage.begin_ns), at.y + 3 * scale),
         ImVec2(std::max(x(stage.end_ns), x(stage.begin_ns) + 2), at.y + 12 * scale),
-        stage.stage == static_cast<uint64_t>(Stage::kWire) ? tint
-                                                           : Mix(tint, colour::kPanel, 0.35f));
+        LifeStage(static_cast<Stage>(stage.stage)) == Stage::kWire
+            ? tint
+            : Mix(tint, colour::kPanel, 0.35f));
     ImGui::PopID();
   }
   ImGui::EndTable();

@@ -41,11 +41,12 @@ class Looks {
 
  private:
   Look Make(const Bar& bar) const {
-    static constexpr const char* kStages[] = {"queued", "encode", "wire", "decode", "apply"};
+    static constexpr const char* kStages[] = {"queued", "encode", "wire",
+                                              "decode", "apply",  "receive"};
     const std::string name = context_.Name(bar.name);
     Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), name, name};
     const auto category = static_cast<Category>(bar.category);
-    if (category == Category::kTransfer && bar.stage < 5) {
+    if (category == Category::kTransfer && bar.stage < std::size(kStages)) {
       look.label = lane_.kind == LaneKind::kWire ? name : name + " " + kStages[bar.stage];
       if (bar.stage != static_cast<uint8_t>(Stage::kWire)) {
         look.colour = Mix(look.colour, colour::kBackground, 0.25f);

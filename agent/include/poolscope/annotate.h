@@ -58,7 +58,9 @@ enum poolscope_stage {
   POOLSCOPE_ENCODE = 1,
   POOLSCOPE_WIRE = 2,  // first byte sent until last byte received, latency included
   POOLSCOPE_DECODE = 3,
-  POOLSCOPE_APPLY = 4  // the consumer uses it (reduces a gradient, installs weights)
+  POOLSCOPE_APPLY = 4,   // the consumer uses it (reduces a gradient, installs weights)
+  POOLSCOPE_RECEIVE = 5  // the receiving process' part of the wire stage, which is then the
+                         // sender's: on the wire is from the first begin until the last end
 };
 
 // What the cost of an operation grows with.
@@ -323,7 +325,8 @@ static inline void poolscope_discard(nvtxStringHandle_t link, const poolscope_tr
 // A counter of doubles; 0 when nothing listens. Names: "<link>.depth", "<link>.credits",
 // "<pool>.version", "loss", "gradient_norm", "tokens", "optimizer_state_bytes"; "<pool>.occupancy",
 // sampled on the worker's own thread: min(capacity, active) / capacity of an engine that serves
-// several things at once, by which its work counts as busy.
+// several things at once, by which its work counts as busy. Each process samples the "<link>.depth"
+// of its own buffers: they add up.
 static inline uint64_t poolscope_counter(const char* name) {
   struct poolscope_state_* state = poolscope_state();
   nvtxCounterAttr_t attr;
