@@ -75,6 +75,13 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     text("optimizer.layout", ShardLayoutName(options.state.layout));
     count("gradients.depth", options.gradients.shape.depth);
     count("weights.depth", options.weights.shape.depth);
+    text("weights.mode", options.fetch.on ? "fetch" : "push");
+    if (options.fetch.on) {
+      count("fetch.prefetch_depth", options.fetch.prefetch_depth);
+      count("fetch.cache_blocks", options.fetch.cache_blocks);
+      count("fetch.replication", options.fetch.replication);
+      count("requests.depth", options.requests.shape.depth);
+    }
     text("gradients.codec", CodecName(options.gradients.codec).c_str());
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }

@@ -18,6 +18,9 @@ size_t DeviceNumber(const Options& options, size_t index) {
 ComputeWorker::ComputeWorker(Job& job, size_t index)
     : Worker(job, index, DeviceNumber(job.options(), index), *job.compute_signals[index]),
       replica_(job.MakeReplica()),
+      fetch_(job.fetch
+                 ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
+                 : nullptr),
       held_(job.options().update_workers, 0) {}
 
 void ComputeWorker::Probe() {
@@ -33,6 +36,7 @@ void ComputeWorker::Run() {
 }
 
 uint64_t ComputeWorker::HeldVersion() const {
+  if (fetch_) return job_.coordinator->version();
   return *std::min_element(held_.begin(), held_.end());
 }
 
@@ -51,8 +55,10 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
     const uint64_t offset = i * attempt.stride;
     sum.loss_sum += ForwardBackward(
         job_, *device_, signal_, replica_.get(),
-        {attempt.step, attempt.micro_batch + offset, attempt.version, attempt.data + offset});
+        {attempt.step, attempt.micro_batch + offset, attempt.version, attempt.data + offset},
+        fetch_.get());
   }
+  if (fetch_) sum.version = fetch_->oldest_version();
   SendGradients(sum, attempt);
 }
 
@@ -77,8 +83,10 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
     InstallArrived(wait);
-    MayDepart(HeldVersion(), 0);
-    const Admission::Attempt attempt = job_.coordinator->TryStart(index_, HeldVersion());
+    const uint64_t held = HeldVersion();
+    int64_t again_ns = INT64_MAX;
+    MayDepart(held, 0);
+    const Admission::Attempt attempt = job_.coordinator->TryStart(index_, held);
     switch (attempt.start) {
       case Admission::Start::kStarted:
         return attempt;
@@ -88,14 +96,18 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
         wait.Begin(POOLSCOPE_WAIT_CREDIT, job_.gradients->annotation());
         break;
       case Admission::Start::kNothingLeft:
-        if (HeldVersion() >= job_.coordinator->steps()) return std::nullopt;
-        [[fallthrough]];
+        if (held >= job_.coordinator->steps()) return std::nullopt;
+        wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
+        break;
       case Admission::Start::kNeedsWeights:
+        if (fetch_ && held + 1 < job_.coordinator->steps()) {
+          again_ns = fetch_->AskForVersion(held + 1, wait);
+        }
         wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
         break;
     }
     device_->Waited();
-    signal_.WaitPast(ticket);
+    signal_.WaitPast(ticket, again_ns);
   }
 }
 
@@ -127,6 +139,7 @@ void ComputeWorker::SendGradients(const Message& header, const Admission::Attemp
 }
 
 void ComputeWorker::InstallArrived(OpenWait& wait) {
+  if (fetch_) return fetch_->TakeArrived(wait);
   std::map<uint64_t, MessagePtr> newest;  // by source
   while (MessagePtr message = job_.weights->TryTake(index_)) {
     wait.End(message->source, message->sequence);

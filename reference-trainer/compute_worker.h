@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "reference-trainer/parameter_fetch.h"
 #include "reference-trainer/worker.h"
 
 namespace poolscope::trainer {
@@ -33,8 +34,9 @@ class ComputeWorker : public Worker {
   void Install(MessagePtr message);
   uint64_t HeldVersion() const;
 
-  const std::unique_ptr<Replica> replica_;  // null where nothing is computed
-  std::vector<uint64_t> held_;              // version of each shard's weights
+  const std::unique_ptr<Replica> replica_;       // null where nothing is computed
+  const std::unique_ptr<ParameterFetch> fetch_;  // null where weights are pushed
+  std::vector<uint64_t> held_;                   // version of each shard's weights
 };
 
 }  // namespace poolscope::trainer

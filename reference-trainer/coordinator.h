@@ -28,6 +28,8 @@ class Coordinator {
   virtual bool HandedOver(uint64_t attempt) = 0;
   virtual Admission::Decision Ask(uint64_t attempt) = 0;
   virtual uint64_t steps() = 0;
+  // Of the weights, which all shards have.
+  virtual uint64_t version() = 0;
   virtual uint64_t discarded() = 0;
 
   // The compute workers that get the weights of `version`, ascending; the same for all shards.
@@ -45,7 +47,7 @@ class Coordinator {
   virtual void NoteFill(double fill) = 0;
 
   // Shard `shard` has made an update; the last one makes the next version, of which compute workers
-  // that wait for credits are told.
+  // are told.
   virtual void Updated(size_t shard) = 0;
 
   // The squared norm of a shard's part of the mean gradient of `step`; the last of `shards` makes

@@ -49,7 +49,10 @@ Job::Job(const Options& options, const Corpus* corpus)
   coordinator = std::make_unique<LocalCoordinator>(
       options_, annotations, journal,
       LocalCoordinator::Wakers{[this, notify] { notify(compute_signals); },
-                               [this, notify] { notify(update_signals); },
+                               [this, notify] {
+                                 notify(update_signals);
+                                 if (fetch) notify(fetch->server_signals);
+                               },
                                [this](uint64_t worker) { weights->Close(worker); }});
   if (shape_.experts > 0) expert_load = std::make_unique<ExpertLoad>(shape_.experts);
   if (options.input.any()) {
@@ -69,6 +72,8 @@ Job::Job(const Options& options, const Corpus* corpus)
                                            Pointers(update_signals));
   weights = std::make_unique<ShapedLink>("weights", options.weights.shape, options.update_workers,
                                          Pointers(compute_signals));
+  if (options.fetch.on)
+    fetch = std::make_unique<Fetch>(options, compute_workers, Pointers(update_signals));
 }
 
 std::unique_ptr<Device> Job::MakeDevice(size_t number) const {

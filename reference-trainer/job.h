@@ -10,6 +10,7 @@
 #include "reference-trainer/data_loader.h"
 #include "reference-trainer/device.h"
 #include "reference-trainer/expert_load.h"
+#include "reference-trainer/fetch.h"
 #include "reference-trainer/journal.h"
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
@@ -62,6 +63,7 @@ class Job {
   std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
   std::unique_ptr<ExpertLoad> expert_load;   // null without experts
   std::unique_ptr<DataLoader> loader;        // null: micro-batches are read when computed
+  std::unique_ptr<Fetch> fetch;              // null where weights are pushed
 
  private:
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;

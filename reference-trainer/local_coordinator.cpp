@@ -147,9 +147,10 @@ void LocalCoordinator::Updated(size_t shard) {
   if (!clock_.Advance(shard)) return;
   pace_.Forget(clock_.version() - std::min(clock_.version(), kPlansKept));
   membership_.Forget(clock_.version());
-  if (!asynchronous_) return;
-  admission_.Updated();
-  SampleCredits();
+  if (asynchronous_) {
+    admission_.Updated();
+    SampleCredits();
+  }
   wakers_.compute();
 }
 

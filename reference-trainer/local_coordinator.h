@@ -30,6 +30,7 @@ class LocalCoordinator : public Coordinator {
   bool HandedOver(uint64_t attempt) override;
   Admission::Decision Ask(uint64_t attempt) override;
   uint64_t steps() override { return asynchronous_ ? admission_.steps() : shares_.steps(); }
+  uint64_t version() override { return clock_.version(); }
   uint64_t discarded() override { return admission_.discarded(); }
   std::vector<uint64_t> Members(uint64_t version) override;
   Presence PresenceOf(uint64_t worker) override;

@@ -24,9 +24,10 @@ struct MessageFields {
   uint64_t step = POOLSCOPE_NO_VALUE;
   uint64_t micro_batch = POOLSCOPE_NO_VALUE;
 
-  uint64_t attempt = POOLSCOPE_NO_VALUE;  // gradients: see Admission
-  double loss_sum = 0;                    // over its micro-batches
-  uint64_t first = 0, stride = 1;         // micro-batch i of them is first + i × stride
+  uint64_t weight_block = POOLSCOPE_NO_VALUE;  // parameter fetch: index in WeightBlocks
+  uint64_t attempt = POOLSCOPE_NO_VALUE;       // gradients: see Admission
+  double loss_sum = 0;                         // over its micro-batches
+  uint64_t first = 0, stride = 1;              // micro-batch i of them is first + i × stride
   uint64_t micro_batches = 0;
   uint64_t tokens = 0;
 

@@ -79,6 +79,7 @@ void AddLink(CLI::App& app, const std::string& name, const std::string& what, Li
       ->type_name("N")
       ->capture_default_str()
       ->group(group);
+  if (name == "requests" || name == "replicas") return;
   const CodecUse use = name == "gradients" ? CodecUse::kGradients : CodecUse::kWeights;
   app.add_option_function<std::string>(
          "--" + name + "-codec",
@@ -215,6 +216,9 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddRun(app, raw, options);
   AddLink(app, "gradients", "compute to update", options.gradients);
   AddLink(app, "weights", "update to compute", options.weights);
+  AddLink(app, "requests", "for weights, compute to update", options.requests);
+  AddLink(app, "replicas", "of weights, update to update", options.replicas);
+  AddFetchOptions(app, options.fetch);
   AddDeviceOptions(app, options);
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);
@@ -255,6 +259,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   if (const std::string error = CheckSchedule(app, options); !error.empty()) {
     return WrongUsage(error);
   }
+  if (const std::string error = CheckFetch(app, options); !error.empty()) return WrongUsage(error);
   if (options.weights.codec.needs_every_message() && options.weights.shape.lanes > 1) {
     return WrongUsage(
         fmt::format("--weights-codec {} needs --weights-lanes 1: messages on several "

@@ -11,6 +11,7 @@
 #include "reference-trainer/model/parameters.h"
 #include "reference-trainer/options_device.h"
 #include "reference-trainer/options_experts.h"
+#include "reference-trainer/options_fetch.h"
 #include "reference-trainer/options_input.h"
 #include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_state.h"
@@ -73,6 +74,8 @@ struct Options {
   StateOptions state;
   InputOptions input;
   ScheduleOptions schedule;
+  FetchOptions fetch;
+  LinkOptions requests, replicas;  // of parameter fetch
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none

@@ -27,6 +27,12 @@ void AnnotateLinks(const Job& job) {
                  job.gradients->shape().lanes);
   poolscope_link("weights", "update", "compute", job.weights->capacity(),
                  job.weights->shape().lanes);
+  if (!job.fetch) return;
+  const auto link = [](const Link& each, const char* from) {
+    poolscope_link(each.name().c_str(), from, "update", each.capacity(), each.shape().lanes);
+  };
+  link(*job.fetch->requests, "compute");
+  if (job.fetch->replicas) link(*job.fetch->replicas, "update");
 }
 
 // Starts the workers' threads; the last one to end closes the journal.
@@ -67,6 +73,7 @@ class Pools {
     threads_.emplace_back([this, pool, index] {
       UseFineTimers();
       if (std::is_same_v<W, UpdateWorker> || AwaitArrival(index)) Live<W>(pool, index);
+      if (std::is_same_v<W, ComputeWorker> && job_.fetch) job_.fetch->ComputeWorkerLeft();
       if (--running_ == 0) job_.journal.Close();
     });
   }
@@ -136,6 +143,8 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
   if (totals) {
     if (job.gradients) totals->gradients = job.gradients->traffic();
     if (job.weights) totals->weights = job.weights->traffic();
+    if (job.fetch) totals->fetch = job.fetch->totals();
+    if (job.fetch) totals->requests = job.fetch->requests->traffic();
     if (job.expert_load) totals->expert_tokens = job.expert_load->tokens();
   }
   return job.coordinator->failure();

@@ -7,8 +7,42 @@
 
 namespace poolscope::trainer {
 
-std::string Text(const RunTotals& totals) {
-  const std::vector<uint64_t>& tokens = totals.expert_tokens;
+namespace {
+
+std::string TextOf(const FetchTotals& fetch) {
+  std::string text = fmt::format(
+      "blocks: {} there, {} waited for, {} asked for again, at most {} on a compute worker\n",
+      fetch.hits, fetch.misses, fetch.asked_again, fetch.most_resident);
+  text += "served by update worker:";
+  for (const auto& server : fetch.servers) {
+    text +=
+        fmt::format(" {} ({:.4g} MB)", server.requests, static_cast<double>(server.bytes) / 1e6);
+  }
+  text += "\nhottest:";
+  for (const auto& group : fetch.hottest) {
+    text += fmt::format(" {} {:.1f} ({} uses)", group.name, group.score, group.uses);
+  }
+  return text + "\n";
+}
+
+std::string JsonOf(const FetchTotals& fetch) {
+  std::vector<std::string> servers, hottest;
+  for (const auto& server : fetch.servers) {
+    servers.push_back(
+        fmt::format("{{\"requests\":{},\"bytes\":{}}}", server.requests, server.bytes));
+  }
+  for (const auto& group : fetch.hottest) {
+    hottest.push_back(fmt::format("{{\"block\":\"{}\",\"uses\":{},\"score\":{:.6g}}}", group.name,
+                                  group.uses, group.score));
+  }
+  return fmt::format(
+      ",\"fetch\":{{\"hits\":{},\"misses\":{},\"asked_again\":{},\"most_resident\":{},"
+      "\"served\":[{}],\"hottest\":[{}]}}",
+      fetch.hits, fetch.misses, fetch.asked_again, fetch.most_resident, fmt::join(servers, ","),
+      fmt::join(hottest, ","));
+}
+
+std::string TextOf(const std::vector<uint64_t>& tokens) {
   const auto sum = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), 0ULL));
   if (sum == 0) return "";
   std::string text = "experts, share of tokens:";
@@ -18,9 +52,18 @@ std::string Text(const RunTotals& totals) {
   return text + "\n";
 }
 
+}  // namespace
+
+std::string Text(const RunTotals& totals) {
+  return TextOf(totals.expert_tokens) + (totals.fetch ? TextOf(*totals.fetch) : "");
+}
+
 std::string Json(const RunTotals& totals) {
-  if (totals.expert_tokens.empty()) return "";
-  return fmt::format(",\"expert_tokens\":[{}]", fmt::join(totals.expert_tokens, ","));
+  std::string json;
+  if (!totals.expert_tokens.empty()) {
+    json += fmt::format(",\"expert_tokens\":[{}]", fmt::join(totals.expert_tokens, ","));
+  }
+  return json + (totals.fetch ? JsonOf(*totals.fetch) : "");
 }
 
 }  // namespace poolscope::trainer

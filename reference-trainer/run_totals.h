@@ -1,16 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "reference-trainer/link.h"
+#include "reference-trainer/fetch.h"
 
 namespace poolscope::trainer {
 
 // What a run adds up to beside its steps.
 struct RunTotals {
-  Link::Traffic gradients, weights;
+  Link::Traffic gradients, weights, requests;
+  std::optional<FetchTotals> fetch;
   std::vector<uint64_t> expert_tokens;  // by expert, over all layers; empty without experts
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -19,6 +20,18 @@ class Signal {
   void WaitPast(uint64_t ticket) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return count_ != ticket; });
+  }
+
+  // Waits at most until `until_ns` (CLOCK_MONOTONIC; INT64_MAX: for ever). False: nothing changed.
+  bool WaitPast(uint64_t ticket, int64_t until_ns) {
+    std::unique_lock lock(mutex_);
+    const auto changed = [&] { return count_ != ticket; };
+    if (until_ns == INT64_MAX) {
+      changed_.wait(lock, changed);
+      return true;
+    }
+    return changed_.wait_until(
+        lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(until_ns)), changed);
   }
 
   void Notify() {

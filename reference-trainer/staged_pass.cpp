@@ -31,6 +31,7 @@ class StagedPass {
   double Run() {
     const Options& options = job_.options();
     const size_t count = stages_.size();
+    if (source_) source_->Begin(batch_);
     for (size_t stage = 0; stage < count; ++stage) {
       Run(stage, stage, job_.annotations.forward, options.forward_seconds, [&] {
         if (!replica_) return;
@@ -47,6 +48,7 @@ class StagedPass {
         if (stage == 1) replica_->BackwardStage(0);
       });
     }
+    if (source_) source_->End();
     return replica_ ? replica_->Loss() : std::numeric_limits<double>::quiet_NaN();
   }
 
@@ -87,7 +89,6 @@ class StagedPass {
     work.version = batch_.version;
     work.scope = POOLSCOPE_PER_MICRO_BATCH;
     Work(device_, name, seconds * products / products_, work, math);
-    if (source_) source_->Release(plan_[place]);
   }
 
   const Job& job_;

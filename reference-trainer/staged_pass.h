@@ -15,11 +15,12 @@ class WeightSource {
  public:
   virtual ~WeightSource() = default;
 
-  // Waits until the weights of ahead[0] are in the replica, where they stay until Release. The rest
-  // of `ahead` is what the following stages will need, as far as it is known: experts are not
-  // before their layer has chosen them.
+  virtual void Begin(const MicroBatch& batch) = 0;
+  // Waits until the weights of ahead[0] are in the replica, where they stay until the next call.
+  // The rest of `ahead` is what the following stages will need, as far as it is known: experts are
+  // not before their layer has chosen them.
   virtual void Need(std::span<const Groups> ahead) = 0;
-  virtual void Release(const Groups& groups) = 0;
+  virtual void End() = 0;
 };
 
 // One micro-batch stage by stage, each of which is work of its own: where experts make the time of

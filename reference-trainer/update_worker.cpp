@@ -1,9 +1,13 @@
 #include "reference-trainer/update_worker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "reference-trainer/passes.h"
+#include "reference-trainer/timing.h"
 
 namespace poolscope::trainer {
 
@@ -19,6 +23,58 @@ void UpdateWorker::Probe() {
 
 void UpdateWorker::Run() {
   SampleState(job_, index_);
+  if (job_.fetch) {
+    RunServing();
+  } else {
+    RunUpdates();
+  }
+}
+
+void UpdateWorker::RunServing() {
+  const bool between = job_.options().fetch.serving == Serving::kBetween;
+  server_ = std::make_unique<BlockServer>(job_, index_,
+                                          between ? signal_ : *job_.fetch->server_signals[index_]);
+  if (between) {
+    Publish(0);
+    RunUpdates();
+    return server_->Run();  // for those that are not done yet
+  }
+  std::jthread thread([this] { Serve(); });
+  Publish(0);
+  RunUpdates();
+}
+
+void UpdateWorker::Serve() {
+  UseFineTimers();
+  nvtxNameOsThreadA(static_cast<uint32_t>(syscall(SYS_gettid)),
+                    fmt::format("serve/update/{}", index_).c_str());
+  try {
+    server_->Run();
+  } catch (const Abandoned&) {
+  } catch (const std::exception& error) {
+    job_.coordinator->Fail(error.what());
+  }
+}
+
+void UpdateWorker::ServeBetween(OpenWait& wait) {
+  if (server_ && job_.options().fetch.serving == Serving::kBetween) server_->Serve(wait);
+}
+
+void UpdateWorker::Publish(uint64_t version) {
+  const std::span<const float> values = shard_ ? shard_->values() : std::span<const float>{};
+  server_->Publish(version, values);
+  for (uint64_t copy = 1; copy < job_.options().fetch.replication; ++copy) {
+    auto message = std::make_unique<Message>();
+    message->destination = (index_ + copy) % job_.options().update_workers;
+    message->raw_bytes = job_.WeightBytes(index_);
+    message->step = version == 0 ? 0 : version - 1;
+    message->version = version;
+    Send(*job_.fetch->replicas, Codec::kNone, std::move(message), values,
+         [this](OpenWait& wait) { ServeBetween(wait); });
+  }
+}
+
+void UpdateWorker::RunUpdates() {
   for (uint64_t step = 0; const auto plan = job_.coordinator->BeginStep(step); ++step) {
     const Phase warm_up(index_ == 0 && plan->warm_up ? job_.annotations.warm_up : nullptr);
     Gathered gathered;
@@ -60,6 +116,7 @@ void UpdateWorker::Await() {
       return;
     }
     if (Sort()) return;
+    ServeBetween(wait);
     wait.Begin(POOLSCOPE_WAIT_LINK, job_.gradients->annotation());
     device_->Waited();
     signal_.WaitPast(ticket);
@@ -121,6 +178,7 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
   const uint64_t step = plan.step;
   const uint64_t compute_workers = job_.coordinator->Members(step).size();
   Optimize(job_, *device_, shard_.get(), index_, plan, gathered.tokens);
+  if (server_) Publish(step + 1);
   job_.coordinator->Updated(index_);
   if (index_ == 0) {
     StepRecord record;
@@ -136,6 +194,7 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
     record.discarded = job_.coordinator->discarded();
     TellStep(job_, record, plan);
   }
+  if (server_) return;
   for (const uint64_t worker : job_.coordinator->Members(step + 1)) {
     auto message = std::make_unique<Message>();
     message->destination = worker;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "reference-trainer/block_server.h"
 #include "reference-trainer/worker.h"
 
 namespace poolscope::trainer {
@@ -32,6 +33,14 @@ class UpdateWorker : public Worker {
     MessagePtr message;
   };
 
+  void RunUpdates();
+  // The same with parameter fetch.
+  void RunServing();
+  void Serve();  // on a thread of its own
+  // Answers requests for weights, where that is done between operations.
+  void ServeBetween(OpenWait& wait);
+  // The values of `version` are there for those who ask.
+  void Publish(uint64_t version);
   // The next message to reduce, or null where none of those admitted is it. Synchronous: that with
   // the first micro-batch not taken yet, so that the sum does not depend on who was first.
   MessagePtr Next(uint64_t step, const Gathered& gathered);
@@ -44,10 +53,11 @@ class UpdateWorker : public Worker {
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
   void Update(const StepPlan& plan, const Gathered& gathered);
 
-  const std::unique_ptr<Shard> shard_;  // null where nothing is computed
-  std::deque<MessagePtr> undecided_;    // arrived, not yet admitted
-  std::deque<Admitted> admitted_;       // decoded, of this step or a later one
-  uint64_t tokens_ = 0;                 // of all steps
+  const std::unique_ptr<Shard> shard_;   // null where nothing is computed
+  std::deque<MessagePtr> undecided_;     // arrived, not yet admitted
+  std::deque<Admitted> admitted_;        // decoded, of this step or a later one
+  uint64_t tokens_ = 0;                  // of all steps
+  std::unique_ptr<BlockServer> server_;  // null where weights are pushed
 };
 
 }  // namespace poolscope::trainer

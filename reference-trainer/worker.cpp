@@ -24,27 +24,33 @@ CodecUse Worker::UseOf(const Link& link) const {
 
 bool Worker::Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
                   const std::function<void(OpenWait&)>& meanwhile) {
-  message->source = index_;
-  message->sequence = link.NextSequence(index_);
-  message->codec_name = &link == job_.gradients.get() ? job_.annotations.gradients_codec
-                                                      : job_.annotations.weights_codec;
-  const bool staged = Staged(codec);
+  Encode(link, codec, *message, values);
+  return HandOver(link, std::move(message), meanwhile, true);
+}
+
+void Worker::Encode(Link& link, const Codec& codec, Message& message, std::span<const float> values,
+                    double extra_seconds) {
+  message.source = index_;
+  message.sequence = link.NextSequence(index_);
+  message.codec_name = codec == Codec::kNone           ? nullptr
+                       : &link == job_.gradients.get() ? job_.annotations.gradients_codec
+                                                       : job_.annotations.weights_codec;
+  const bool staged = Staged(codec) || extra_seconds > 0;
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
-  const double raw = static_cast<double>(message->raw_bytes);
-  Encoder& encoder = encoders_.try_emplace(message->destination, codec).first->second;
-  device_->Run(raw / job_.StatedCodec(codec, UseOf(link)).encode_bytes_per_second,
-               [&] { message->block = encoder.Encode(values); });
-  message->wire_bytes = WireBytes(codec, message->raw_bytes);
+  const double raw = static_cast<double>(message.raw_bytes);
+  Encoder& encoder = encoders_.try_emplace(message.destination, codec).first->second;
+  device_->Run(extra_seconds + raw / job_.StatedCodec(codec, UseOf(link)).encode_bytes_per_second,
+               [&] { message.block = encoder.Encode(values); });
+  message.wire_bytes = WireBytes(codec, message.raw_bytes);
   if (!values.empty()) {  // as many as the real payload's ratio makes of the stated raw bytes
-    const auto wire = static_cast<double>(message->block.bytes.size());
-    message->wire_bytes =
+    const auto wire = static_cast<double>(message.block.bytes.size());
+    message.wire_bytes =
         static_cast<uint64_t>(std::ceil(raw * (wire / static_cast<double>(values.size_bytes()))));
   }
   if (staged) {
-    const poolscope_transfer encode = message->Annotation(POOLSCOPE_ENCODE);
+    const poolscope_transfer encode = message.Annotation(POOLSCOPE_ENCODE);
     poolscope_end_transfer(&encode);
   }
-  return HandOver(link, std::move(message), meanwhile, true);
 }
 
 bool Worker::HandOver(Link& link, MessagePtr message,

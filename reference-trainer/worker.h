@@ -20,10 +20,6 @@ class Worker {
   virtual void Probe() = 0;
   virtual void Run() = 0;
 
- protected:
-  Worker(Job& job, size_t index, size_t device_number, Signal& signal)
-      : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device_number)) {}
-
   // Encodes `values` into the message, waits for a slot of its destination and hands it over.
   // While blocked, `meanwhile` (may be empty) is called whenever something has changed; it may end
   // the wait. False: the receiver has gone.
@@ -40,6 +36,20 @@ class Worker {
   // Runs `math` as the message's apply stage.
   void Apply(const Link& link, const Message& message, const std::function<void()>& math);
 
+  // Hands over a message that is ready, as Send does.
+  bool HandOver(Link& link, MessagePtr message, const std::function<void(OpenWait&)>& meanwhile,
+                bool annotate);
+  // Gives the message its source, sequence, codec and encoded values; `extra_seconds`: what it
+  // costs on an emulated device beside the codec.
+  void Encode(Link& link, const Codec& codec, Message& message, std::span<const float> values,
+              double extra_seconds = 0);
+  // The next operation does not directly follow the one before.
+  void Waited() { device_->Waited(); }
+
+ protected:
+  Worker(Job& job, size_t index, size_t device_number, Signal& signal)
+      : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device_number)) {}
+
   // Small messages that show the link's latency and bandwidth before step 0.
   void SendProbes(Link& link);
   void ReceiveProbes(Link& link);
@@ -50,8 +60,6 @@ class Worker {
   const std::unique_ptr<Device> device_;
 
  private:
-  bool HandOver(Link& link, MessagePtr message, const std::function<void(OpenWait&)>& meanwhile,
-                bool annotate);
   CodecUse UseOf(const Link& link) const;
   // Whether encode and decode are stages of their own.
   bool Staged(const Codec& codec) const;

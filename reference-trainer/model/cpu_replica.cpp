@@ -1,6 +1,7 @@
 #include "reference-trainer/model/cpu_replica.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "reference-trainer/model/kernels.h"
 
@@ -28,6 +29,14 @@ void CpuReplica::BackwardStage(size_t stage) {
   }
   gpt_.BackwardStage(stage, values_, micro_batch_);
   if (stage == 0) AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
+}
+
+void CpuReplica::Forget(const Ranges& ranges) {
+  for (const Part& part : ranges) {
+    std::fill(values_.begin() + static_cast<std::ptrdiff_t>(part.begin),
+              values_.begin() + static_cast<std::ptrdiff_t>(part.end),
+              std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 void CpuReplica::ClearGradients() { std::fill(gradients_.begin(), gradients_.end(), 0.0F); }

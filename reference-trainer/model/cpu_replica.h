@@ -29,6 +29,7 @@ class CpuReplica : public Replica, private StagedReplica {
   std::span<const uint64_t> ExpertLoad(size_t layer) const override {
     return gpt_.ExpertLoad(layer);
   }
+  void Forget(const Ranges& ranges) override;
 
   CpuArithmetic<float> arithmetic_;
   Gpt<float> gpt_;

@@ -19,6 +19,8 @@ class StagedReplica {
   virtual double Loss() = 0;
   // Tokens that each expert of `layer` got, once its Stage::kLayer has run forward.
   virtual std::span<const uint64_t> ExpertLoad(size_t layer) const = 0;
+  // These weights are no longer held: NaN until they are installed again.
+  virtual void Forget(const Ranges& ranges) = 0;
 
  protected:
   ~StagedReplica() = default;
