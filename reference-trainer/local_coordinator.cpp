@@ -136,6 +136,7 @@ void LocalCoordinator::Drop(uint64_t worker, const char* how) {
   if (asynchronous_) SampleCredits();
   wakers_.gone(worker);
   wakers_.update();
+  wakers_.compute();  // there may be work for them
   if (membership_.present() == 0 && clock_.version() < steps()) {
     Fail(fmt::format("compute worker {}, the last one, {} after {} of {} steps", worker, how,
                      clock_.version(), steps()));

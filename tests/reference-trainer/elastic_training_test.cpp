@@ -1,6 +1,8 @@
 // Whole runs whose compute workers come, leave and die.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "tests/reference-trainer/training.h"
 
 namespace poolscope::trainer {
@@ -111,8 +113,11 @@ TEST(Elastic, WhenTheLastComputeWorkerGoes_TheRunEndsAndSaysSo) {
     size_t steps = 0;
     const std::string failure = Train(
         options, &Text(), [&](const StepRecord&) { ++steps; }, [] { return false; });
-    EXPECT_EQ(steps, 6u);
-    EXPECT_EQ(failure, "compute worker 1, the last one, died after 6 of 40 steps");
+    // Asynchronous, what it had sent may suffice for updates beyond.
+    EXPECT_GE(steps, 6u);
+    EXPECT_LE(steps, mode == Mode::kSync ? 6 : 7 + options.lag_bound);
+    EXPECT_EQ(failure, "compute worker 1, the last one, died after " + std::to_string(steps) +
+                           " of 40 steps");
   }
 }
 
