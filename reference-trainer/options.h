@@ -75,7 +75,8 @@ struct Options {
   InputOptions input;
   ScheduleOptions schedule;
   FetchOptions fetch;
-  LinkOptions requests, replicas;  // of parameter fetch
+  // Of parameter fetch; requests are many and small.
+  LinkOptions requests{{0, 0, 1, 16}, {}}, replicas;
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none

@@ -113,6 +113,7 @@ void ParameterFetch::End() {
 
 int64_t ParameterFetch::AskForVersion(uint64_t version, OpenWait& wait) {
   version_ = version;
+  batch_ = {version, POOLSCOPE_NO_VALUE, version};  // not known yet
   return AskFor({0}, wait);
 }
 
