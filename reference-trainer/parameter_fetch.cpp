@@ -53,9 +53,8 @@ void ParameterFetch::Begin(const MicroBatch& batch) {
 }
 
 void ParameterFetch::Need(std::span<const Groups> ahead) {
-  const auto next = ahead.subspan(0, job_.options().fetch.prefetch_depth + 1 < ahead.size()
-                                         ? job_.options().fetch.prefetch_depth + 1
-                                         : ahead.size());
+  const auto next =
+      ahead.first(std::min(ahead.size(), size_t{job_.options().fetch.prefetch_depth} + 1));
   for (Entry& entry : entries_) entry.wanted = false;
   for (const Groups& groups : next) {
     ForBlocks(groups, [&](size_t block) { entries_[block].wanted = true; });

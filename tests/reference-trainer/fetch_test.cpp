@@ -178,6 +178,24 @@ TEST(Fetch, LeastLoadedOfTwoHolders_SpreadsWhatAHotShardServes) {
   EXPECT_LT(spread, 0.8 * alone);
 }
 
+TEST(Fetch, LeastLoadedHolder_IsTheOneWithTheFewestBytesOnTheirWay) {
+  Options options = Fetching(Emulated(Mode::kSync));
+  options.update_workers = 3;
+  options.fetch.replication = 3;
+  Signal signals[3];
+  for (const Routing routing : {Routing::kNearest, Routing::kLeastLoaded}) {
+    options.fetch.routing = routing;
+    Fetch fetch(options, 1, {&signals[0], &signals[1], &signals[2]});
+    std::vector<size_t> asked(3, 0);
+    for (int i = 0; i < 6; ++i) ++asked[fetch.Ask(0, 0)];
+    EXPECT_EQ(asked, routing == Routing::kNearest ? (std::vector<size_t>{0, 6, 0})
+                                                  : (std::vector<size_t>{2, 2, 2}));
+    if (routing == Routing::kNearest) continue;
+    fetch.Arrived(0, 2);
+    EXPECT_EQ(fetch.Ask(0, 0), 2u);
+  }
+}
+
 TEST(Fetch, RepeatedRequests_AreAnsweredOnceAndChangeNothing) {
   Options options = Fetching(ShortSync());
   options.fetch.timeout_ns = 500'000;
