@@ -81,9 +81,9 @@ class Fetch(TracedRun):
     def test_without_prefetch_the_latency_of_the_links_is_waited_for(self):
         waited = []
         for depth in ("0", "2"):
-            self.trace(*EMULATED[:4], *FETCH, "--async", "--steps", "12", "--layers", "4", "--width",
-                       "128", "--prefetch-depth", depth, "--forward-ms", "10", "--backward-ms",
-                       "20", "--weights-latency-ms", "3", "--requests-latency-ms", "3")
+            self.trace(*EMULATED[:4], *FETCH, "--async", "--steps", "12", "--layers", "4",
+                       "--width", "128", "--prefetch-depth", depth, "--forward-ms", "10",
+                       "--backward-ms", "20", "--weights-latency-ms", "3", "--requests-latency-ms", "3")
             waited.append(self.waited_for_weights())
         self.assertGreater(waited[0], 2 * waited[1])
 
