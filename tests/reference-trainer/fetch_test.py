@@ -83,7 +83,8 @@ class Fetch(TracedRun):
         for depth in ("0", "2"):
             self.trace(*EMULATED[:4], *FETCH, "--async", "--steps", "12", "--layers", "4",
                        "--width", "128", "--prefetch-depth", depth, "--forward-ms", "10",
-                       "--backward-ms", "20", "--weights-latency-ms", "3", "--requests-latency-ms", "3")
+                       "--backward-ms", "20", "--weights-latency-ms", "3",
+                       "--requests-latency-ms", "3")
             waited.append(self.waited_for_weights())
         self.assertGreater(waited[0], 2 * waited[1])
 
