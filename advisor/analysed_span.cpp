@@ -60,7 +60,9 @@ AnalysedSpan ChooseSpan(const RunData& run, bool newest_only) {
   AnalysedSpan span{run.run.start_ns, std::max(run.run.start_ns, run.run.end_ns), 0, "", false};
   const size_t steps = run.steps.size();
   if (steps >= 3) {
-    const size_t warm_up = std::max<size_t>(1, static_cast<size_t>(kWarmUpShare * double(steps)));
+    const double stated = run.Number("warm_up_steps").value_or(0);
+    const auto warm_up = static_cast<size_t>(
+        std::clamp(std::max(kWarmUpShare * double(steps), stated), 1.0, double(steps)));
     span.begin_ns = run.steps[warm_up - 1].end_ns;
     span.end_ns = run.steps.back().end_ns;
   }

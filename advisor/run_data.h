@@ -31,8 +31,9 @@ struct RunData {
 
 Result<RunData> ReadRunData(const Store& store, const std::string& run);
 
-// What of the run is looked at: without its first steps (warm-up: a tenth, at least one), up to its
-// last step, and the longest stretch of that which no event loss covers.
+// What of the run is looked at: without its first steps (warm-up: a tenth, at least one, and those
+// of the setting warm_up_steps), up to its last step, and the longest stretch of that which no
+// event loss covers.
 struct AnalysedSpan {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;

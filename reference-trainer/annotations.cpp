@@ -62,6 +62,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   count("update.workers", monolithic ? 0 : options.update_workers);
   count("micro_batches", options.micro_batches);
   count("lag_bound", options.lag_bound);
+  count("warm_up_steps", options.schedule.warm_up_steps);
   text("stale", StaleName(options.stale));
   text("optimizer.offload", OffloadName(options.state.offload.to));
   number("optimizer.resident_fraction",

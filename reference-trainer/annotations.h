@@ -20,7 +20,7 @@ struct Annotations {
   nvtxStringHandle_t gradients_codec, weights_codec;  // null: none
   uint64_t credits, version, loss, gradient_norm, tokens;
   uint64_t compute_workers, micro_batches, sequences;  // present; of a step; of a micro-batch
-  uint64_t versions_held;  // of the gradients that wait at update worker 0
+  uint64_t versions_held;  // most of gradients that waited at update worker 0 in a step
 };
 
 // The knobs and facts of the run, for the what-if; figures by the codec's name.

@@ -54,12 +54,14 @@ size_t Buffer::InUse() const {
   return in_use_;
 }
 
-void Buffer::Close() {
+size_t Buffer::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
+  const size_t dropped = arrived_.size();
   arrived_.clear();
   for (Signal* sender : blocked_) sender->Notify();
   blocked_.clear();
+  return dropped;
 }
 
 }  // namespace poolscope::trainer

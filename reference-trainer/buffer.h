@@ -31,7 +31,8 @@ class Buffer {
   size_t InUse() const;
 
   // The receiver has gone: senders no longer wait, what arrives is thrown away.
-  void Close();
+  // Returns how many that have arrived are.
+  size_t Close();
 
  private:
   void WakeNext();  // mutex_ is held

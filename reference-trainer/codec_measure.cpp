@@ -34,7 +34,7 @@ Payloads PayloadsOf(const Job& job, bool of_an_update) {
   const auto shard = job.MakeShard(job.AllRanges());
   payloads.weights_before.assign(shard->values().begin(), shard->values().end());
   if (!of_an_update) return payloads;
-  const auto batch = job.ReadBatch(0);
+  const auto batch = job.ReadBatch(0, job.options().model.batch);
   replica->Forward(*batch);
   replica->Backward();
   const auto gradients = replica->Gradients(job.AllRanges());

@@ -175,7 +175,7 @@ std::string MeasureRows(const Request& request, const Corpus& corpus, std::deque
     if (StopSignal() != 0) return "stopped";
     replica->ClearGradients();
     for (uint64_t m = 0; m < options.micro_batches; ++m) {
-      const auto batch = job.ReadBatch(step * options.micro_batches + m);
+      const auto batch = job.ReadBatch(step * options.micro_batches + m, options.model.batch);
       replica->Forward(*batch);
       replica->Backward();
     }

@@ -47,16 +47,18 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
   sum.version = attempt.version;
   sum.attempt = attempt.number;
   sum.micro_batches = attempt.micro_batches;
-  sum.tokens = attempt.micro_batches * job_.tokens_of_micro_batch();
+  const ModelOptions& model = job_.options().model;
+  sum.tokens = attempt.micro_batches * attempt.sequences * model.context;
   if (replica_) replica_->ClearGradients();
   const auto parts = static_cast<double>(attempt.micro_batches + 1);  // the last one is sending
   for (uint64_t i = 0; i < attempt.micro_batches; ++i) {
     MayDepart(attempt.version, static_cast<double>(i) / parts);
     const uint64_t offset = i * attempt.stride;
-    sum.loss_sum += ForwardBackward(
-        job_, *device_, signal_, replica_.get(),
-        {attempt.step, attempt.micro_batch + offset, attempt.version, attempt.data + offset},
-        fetch_.get());
+    const double loss = ForwardBackward(job_, *device_, signal_, replica_.get(),
+                                        {attempt.step, attempt.micro_batch + offset,
+                                         attempt.version, attempt.data + offset, attempt.sequences},
+                                        fetch_.get());
+    sum.loss_sum += loss * static_cast<double>(attempt.sequences);
   }
   if (fetch_) sum.version = fetch_->oldest_version();
   SendGradients(sum, attempt);

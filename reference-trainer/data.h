@@ -10,6 +10,7 @@ namespace poolscope::trainer {
 // What a forward pass computes on.
 struct Batch {
   std::vector<uint8_t> tokens, targets;  // [batch, context] each
+  float weight = 1;                      // of its gradients in a sum
 };
 
 // The text that the model learns from; every byte is a token.

@@ -18,11 +18,14 @@ std::vector<Ranges> ShardsOf(const Options& options, bool computes) {
   return LayOut(options.state.layout, ShapeOf(options.model), count);
 }
 
-std::shared_ptr<const Batch> Read(const Corpus* corpus, const Options& options, uint64_t data) {
+std::shared_ptr<const Batch> Read(const Corpus* corpus, const Options& options, uint64_t data,
+                                  uint64_t sequences) {
   if (!corpus) return nullptr;
   const ModelOptions& model = options.model;
-  return std::make_shared<const Batch>(
-      corpus->MicroBatch(options.seed, data, model.batch, model.context));
+  Batch batch = corpus->MicroBatch(options.seed, data, sequences, model.context);
+  batch.weight =
+      static_cast<float>(static_cast<double>(sequences) / static_cast<double>(model.batch));
+  return std::make_shared<const Batch>(std::move(batch));
 }
 
 std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signals) {
@@ -56,8 +59,9 @@ Job::Job(const Options& options, const Corpus* corpus)
                                [this](uint64_t worker) { weights->Close(worker); }});
   if (shape_.experts > 0) expert_load = std::make_unique<ExpertLoad>(shape_.experts);
   if (options.input.any()) {
-    loader = std::make_unique<DataLoader>(
-        options.input, [corpus, options](uint64_t data) { return Read(corpus, options, data); });
+    loader = std::make_unique<DataLoader>(options.input, [corpus, options](uint64_t data) {
+      return Read(corpus, options, data, options.model.batch);
+    });
   }
   if (options.mode == Mode::kMonolithic) return;
   uint64_t compute_workers = options.compute_workers;
@@ -83,11 +87,15 @@ std::unique_ptr<Device> Job::MakeDevice(size_t number) const {
 
 std::unique_ptr<Replica> Job::MakeReplica() const {
   if (!corpus_) return nullptr;
-  return std::make_unique<CpuReplica>(shape_, options_.model.batch, options_.seed);
+  return std::make_unique<CpuReplica>(shape_,
+                                      options_.schedule.dynamic_batch
+                                          ? Pace::Sequences(options_.model.batch, 1)
+                                          : options_.model.batch,
+                                      options_.seed);
 }
 
-std::shared_ptr<const Batch> Job::ReadBatch(uint64_t data) const {
-  return Read(corpus_, options_, data);
+std::shared_ptr<const Batch> Job::ReadBatch(uint64_t data, uint64_t sequences) const {
+  return Read(corpus_, options_, data, sequences);
 }
 
 std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions& offload) const {

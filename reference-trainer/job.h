@@ -38,7 +38,7 @@ class Job {
   std::unique_ptr<Replica> MakeReplica() const;             // null where nothing is computed
   std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {}) const;
   // Micro-batch `data` of the corpus; null where nothing is computed. Any thread.
-  std::shared_ptr<const Batch> ReadBatch(uint64_t data) const;
+  std::shared_ptr<const Batch> ReadBatch(uint64_t data, uint64_t sequences) const;
 
   // Bytes before encoding of shard `index`.
   uint64_t GradientBytes(size_t index) const;

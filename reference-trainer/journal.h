@@ -21,7 +21,8 @@ struct StepRecord {
   int64_t end_ns = 0;            // CLOCK_MONOTONIC when the update was made
   double lag_mean = 0;
   uint64_t lag_max = 0;
-  uint64_t discarded = 0;  // gradients, since the start of the run
+  uint64_t versions_held = 0;  // asynchronous: most of gradients that waited at update worker 0
+  uint64_t discarded = 0;      // gradients, since the start of the run
 };
 
 // Steps on their way from the update worker that made them to the thread that prints them, so that

@@ -55,6 +55,8 @@ class Link {
   virtual Reserved TryReserve(size_t destination, Signal& sender) = 0;
   virtual void HandOver(MessagePtr message) = 0;
 
+  // The share of the receiver's slots that is taken, 0 to 1.
+  virtual double Fill(size_t destination) const = 0;
   // The oldest message that has arrived, or null.
   virtual MessagePtr TryTake(size_t destination) = 0;
   // The receiver has gone: senders no longer wait, what arrives is thrown away.

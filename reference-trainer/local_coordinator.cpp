@@ -23,6 +23,10 @@ Pace::Rules PaceOf(const Options& options) {
   rules.lag_bound = options.mode == Mode::kAsync ? options.lag_bound : 0;
   rules.warm_up_steps = schedule.warm_up_steps;
   rules.warm_up_rate = schedule.warm_up_rate;
+  rules.adaptive_updates = schedule.adaptive_updates;
+  rules.adaptive_min = schedule.AdaptiveMin(options.micro_batches);
+  rules.adaptive_max = schedule.AdaptiveMax(options.micro_batches);
+  rules.dynamic_batch = schedule.dynamic_batch;
   return rules;
 }
 

@@ -26,7 +26,7 @@ struct MessageFields {
 
   uint64_t weight_block = POOLSCOPE_NO_VALUE;  // parameter fetch: index in WeightBlocks
   uint64_t attempt = POOLSCOPE_NO_VALUE;       // gradients: see Admission
-  double loss_sum = 0;                         // over its micro-batches
+  double loss_sum = 0;                         // over its micro-batches, each × its sequences
   uint64_t first = 0, stride = 1;              // micro-batch i of them is first + i × stride
   uint64_t micro_batches = 0;
   uint64_t tokens = 0;

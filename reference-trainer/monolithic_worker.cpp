@@ -20,8 +20,8 @@ void RunMonolithic(Job& job) {
     if (replica) replica->ClearGradients();
     double loss_sum = 0;
     for (uint64_t m = 0; m < plan->micro_batches; ++m) {
-      loss_sum +=
-          ForwardBackward(job, *device, signal, replica.get(), {step, m, step, plan->first + m});
+      loss_sum += ForwardBackward(job, *device, signal, replica.get(),
+                                  {step, m, step, plan->first + m, plan->sequences});
       record.tokens += job.tokens_of_micro_batch();
     }
     record.tokens_total = tokens += record.tokens;

@@ -94,19 +94,19 @@ std::string CheckMembership(const Options& options) {
   const auto check = [&](const char* flag, const Departure& each) -> std::string {
     departures.push_back(each);
     if (each.worker >= workers) {
-      return fmt::format("{} {}: there are {} compute workers", flag, each.worker, workers);
+      return fmt::format("{}{}: there are {} compute workers", flag, each.worker, workers);
     }
     if (each.step >= options.steps || each.step < everyone.FirstStep(each.worker)) {
-      return fmt::format("{} {}@{}: it computes in the steps {} to {}", flag, each.worker,
-                         each.step, everyone.FirstStep(each.worker), options.steps - 1);
+      return fmt::format("{}{}@{}: it computes in the steps {} to {}", flag, each.worker, each.step,
+                         everyone.FirstStep(each.worker), options.steps - 1);
     }
     if (!going.insert(each.worker).second) {
-      return fmt::format("{} {}: a worker goes only once", flag, each.worker);
+      return fmt::format("{}{}: a worker goes only once", flag, each.worker);
     }
     return "";
   };
   for (const Departure& each : schedule.leaves) {
-    if (std::string error = check("--leave", each); !error.empty()) return error;
+    if (std::string error = check("--leave ", each); !error.empty()) return error;
   }
   for (const Departure& each : schedule.kills) {
     if (std::string error = check("--kill compute/", each); !error.empty()) return error;
@@ -131,6 +131,14 @@ bool ScheduleOptions::DepartsInMidStep() const {
                                        [](const Departure& each) { return each.progress > 0; });
 }
 
+uint64_t ScheduleOptions::AdaptiveMin(uint64_t micro_batches) const {
+  return adaptive_min > 0 ? adaptive_min : std::max<uint64_t>(1, micro_batches / 4);
+}
+
+uint64_t ScheduleOptions::AdaptiveMax(uint64_t micro_batches) const {
+  return adaptive_max > 0 ? adaptive_max : 4 * micro_batches;
+}
+
 void AddScheduleOptions(CLI::App& app, ScheduleOptions& schedule) {
   const std::string group = "Schedule";
   app.add_option("--warm-up-steps", schedule.warm_up_steps,
@@ -143,6 +151,20 @@ void AddScheduleOptions(CLI::App& app, ScheduleOptions& schedule) {
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("FACTOR")
       ->capture_default_str()
+      ->group(group);
+  app.add_flag("--adaptive-updates", schedule.adaptive_updates,
+               "micro-batches of a step follow the change of the gradient's norm")
+      ->group(group);
+  const auto bound = [&](const char* flag, uint64_t& value, const char* help) {
+    app.add_option(flag, value, help)
+        ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 16))
+        ->type_name("N")
+        ->group(group);
+  };
+  bound("--adaptive-min", schedule.adaptive_min, "fewest of them (default a quarter)");
+  bound("--adaptive-max", schedule.adaptive_max, "most of them (default four times)");
+  app.add_flag("--dynamic-batch", schedule.dynamic_batch,
+               "sequences of a micro-batch, ±25 %, follow the depth of the gradients' buffers")
       ->group(group);
   AddMoments(app, "--join", schedule.joins, ParseArrival, "N@STEP",
              "N more compute workers from that step on");
@@ -178,6 +200,31 @@ std::string CheckSchedule(const CLI::App& app, const Options& options) {
   if (schedule.warm_up_steps >= options.steps) {
     return fmt::format("--warm-up-steps {} leaves nothing of --steps {}", schedule.warm_up_steps,
                        options.steps);
+  }
+  for (const char* flag : {"--adaptive-min", "--adaptive-max"}) {
+    if (app.count(flag) > 0 && !schedule.adaptive_updates) {
+      return fmt::format("{} needs --adaptive-updates", flag);
+    }
+  }
+  if (schedule.adaptive_updates) {
+    if (!options.math) return "--adaptive-updates needs --math tiny: gradients with a norm";
+    const uint64_t least = schedule.AdaptiveMin(options.micro_batches);
+    const uint64_t most = schedule.AdaptiveMax(options.micro_batches);
+    if (least > options.micro_batches || most < options.micro_batches) {
+      return fmt::format(
+          "--micro-batches {} is not between --adaptive-min {} and --adaptive-max {}",
+          options.micro_batches, least, most);
+    }
+  }
+  if (schedule.dynamic_batch) {
+    if (options.mode != Mode::kAsync) return "--dynamic-batch needs --async";
+    if (options.model.batch < 4) {
+      return fmt::format("--dynamic-batch needs --batch 4 at least: 25 % of {} is no sequence",
+                         options.model.batch);
+    }
+    if (options.model.experts.count > 0) return "--dynamic-batch does not go with --experts";
+    if (options.fetch.on) return "--dynamic-batch does not go with --weights-mode fetch";
+    if (options.input.any()) return "--dynamic-batch does not go with a data loader (--data-*)";
   }
   if (app.count("--lease-ms") > 0 && schedule.kills.empty()) return "--lease-ms needs --kill";
   return CheckMembership(options);

@@ -17,6 +17,11 @@ Pace::Pace(const Rules& rules)
   last_.sequences = rules.sequences;
 }
 
+uint64_t Pace::Sequences(uint64_t usual, double fill) {
+  const double factor = 1 - kBatchRange + 2 * kBatchRange * fill;
+  return static_cast<uint64_t>(std::llround(static_cast<double>(usual) * factor));
+}
+
 StepPlan Pace::Plan(uint64_t step) {
   std::lock_guard lock(mutex_);
   while (next_step_ <= step) {
@@ -45,9 +50,7 @@ StepPlan Pace::Next() {
   }
   plan.sequences = last_.sequences;
   if (rules_.dynamic_batch && !plan.warm_up && fill_.count > 0) {
-    const double factor = 1 - kBatchRange + 2 * kBatchRange * fill_.value();
-    plan.sequences =
-        static_cast<uint64_t>(std::llround(static_cast<double>(rules_.sequences) * factor));
+    plan.sequences = Sequences(rules_.sequences, fill_.value());
     fill_ = {};
   }
   return plan;

@@ -34,6 +34,9 @@ class Pace {
   };
   explicit Pace(const Rules& rules);
 
+  // Sequences where the buffers are `fill` full.
+  static uint64_t Sequences(uint64_t usual, double fill);
+
   // Decided when first asked for, together with all before it. Steps may be planned beyond the last
   // one.
   StepPlan Plan(uint64_t step);

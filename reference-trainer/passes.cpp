@@ -16,9 +16,11 @@ void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_wor
 
 namespace {
 
-// Micro-batch `data`, from the job's loader where it has one: then it is waited for as input.
-std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal, uint64_t data) {
-  if (!job.loader) return job.ReadBatch(data);
+// Its content, from the job's loader where it has one: then it is waited for as input.
+std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal,
+                                  const MicroBatch& micro_batch) {
+  const uint64_t data = micro_batch.data;
+  if (!job.loader) return job.ReadBatch(data, micro_batch.sequences);
   bool waited = false;
   auto batch = job.loader->Get(
       data, signal, [&] { job.CheckRunning(); }, waited);
@@ -30,7 +32,7 @@ std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal
 
 double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
                        MicroBatch batch, WeightSource* source) {
-  batch.content = Load(job, device, signal, batch.data);
+  batch.content = Load(job, device, signal, batch);
   if (source || job.expert_load) {
     return ForwardBackwardInStages(job, device, replica, batch, source);
   }
@@ -40,10 +42,13 @@ double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* 
   work.micro_batch = batch.number;
   work.version = batch.version;
   work.scope = POOLSCOPE_PER_MICRO_BATCH;
-  Work(device, job.annotations.forward, job.options().forward_seconds, work, [&] {
+  const Options& options = job.options();
+  const double size =
+      static_cast<double>(batch.sequences) / static_cast<double>(options.model.batch);
+  Work(device, job.annotations.forward, size * options.forward_seconds, work, [&] {
     if (replica) loss = replica->Forward(*batch.content);
   });
-  Work(device, job.annotations.backward, job.options().backward_seconds, work, [&] {
+  Work(device, job.annotations.backward, size * options.backward_seconds, work, [&] {
     if (replica) replica->Backward();
   });
   return loss;
@@ -120,6 +125,9 @@ void TellStep(Job& job, StepRecord record, const StepPlan& plan) {
   poolscope_sample(job.annotations.tokens, static_cast<double>(record.tokens_total));
   poolscope_sample(job.annotations.micro_batches, static_cast<double>(plan.micro_batches));
   poolscope_sample(job.annotations.sequences, static_cast<double>(plan.sequences));
+  if (record.versions_held > 0) {
+    poolscope_sample(job.annotations.versions_held, static_cast<double>(record.versions_held));
+  }
   poolscope_sample(job.annotations.compute_workers, static_cast<double>(record.compute_workers));
   job.coordinator->Tell(record);
 }

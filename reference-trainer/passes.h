@@ -12,9 +12,10 @@ namespace poolscope::trainer {
 // One forward and backward pass: which micro-batch of which step, with which weights, on what data.
 struct MicroBatch {
   uint64_t step = 0;
-  uint64_t number = 0;                   // within the step
-  uint64_t version = 0;                  // of the weights
-  uint64_t data = 0;                     // index in the corpus' order
+  uint64_t number = 0;   // within the step
+  uint64_t version = 0;  // of the weights
+  uint64_t data = 0;     // index in the corpus' order
+  uint64_t sequences = 1;
   std::shared_ptr<const Batch> content;  // got by ForwardBackward
 };
 

@@ -84,6 +84,12 @@ MessagePtr ShapedLink::TryTake(size_t destination) {
   return message;
 }
 
+void ShapedLink::Close(size_t destination) {
+  if (const size_t dropped = buffers_[destination]->Close(); dropped > 0) {
+    CountDepth(-static_cast<int>(dropped));
+  }
+}
+
 void ShapedLink::Carry(size_t lane) {
   UseFineTimers();
   const std::string thread_name = "link/" + name() + "/" + std::to_string(lane);

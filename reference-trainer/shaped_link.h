@@ -30,11 +30,14 @@ class ShapedLink : public Link {
   Reserved TryReserve(size_t destination, Signal& sender) override;
   void HandOver(MessagePtr message) override;
   MessagePtr TryTake(size_t destination) override;
-  void Close(size_t destination) override { buffers_[destination]->Close(); }
+  void Close(size_t destination) override;
   Traffic traffic() override;
 
   bool Arrived(size_t destination) const { return buffers_[destination]->Arrived(); }
   size_t InUse(size_t destination) const { return buffers_[destination]->InUse(); }
+  double Fill(size_t destination) const override {
+    return static_cast<double>(InUse(destination)) / static_cast<double>(shape().depth);
+  }
 
  private:
   void Carry(size_t lane);

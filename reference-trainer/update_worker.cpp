@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -83,7 +84,7 @@ void UpdateWorker::RunUpdates() {
       if (const MessagePtr message = Next(step, gathered)) {
         Reduce(*message, step, gathered);
       } else {
-        Await();
+        Await(gathered);
       }
     }
     Update(*plan, gathered);
@@ -104,14 +105,17 @@ MessagePtr UpdateWorker::Next(uint64_t step, const Gathered& gathered) {
   return message;
 }
 
-void UpdateWorker::Await() {
+void UpdateWorker::Await(Gathered& gathered) {
   OpenWait wait;
   for (;;) {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
+    const double fill = job_.gradients->Fill(index_);
     if (MessagePtr message = job_.gradients->TryTake(index_)) {
       wait.End(message->source, message->sequence);
+      if (job_.options().schedule.dynamic_batch) job_.coordinator->NoteFill(fill);
       undecided_.push_back(std::move(message));
+      gathered.versions_held = std::max(gathered.versions_held, VersionsHeld());
       Sort();
       return;
     }
@@ -121,6 +125,13 @@ void UpdateWorker::Await() {
     device_->Waited();
     signal_.WaitPast(ticket);
   }
+}
+
+uint64_t UpdateWorker::VersionsHeld() const {
+  std::set<uint64_t> versions;
+  for (const MessagePtr& message : undecided_) versions.insert(message->version);
+  for (const Admitted& each : admitted_) versions.insert(each.message->version);
+  return versions.size();
 }
 
 bool UpdateWorker::Sort() {
@@ -183,11 +194,13 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
   if (index_ == 0) {
     StepRecord record;
     record.step = step;
-    record.loss = gathered.loss_sum / static_cast<double>(gathered.micro_batches);
+    record.loss = gathered.loss_sum * static_cast<double>(options.model.context) /
+                  static_cast<double>(gathered.tokens);
     record.tokens = gathered.tokens;
     record.tokens_total = tokens_ += gathered.tokens;
     record.micro_batches = gathered.micro_batches;
     record.compute_workers = compute_workers;
+    if (options.mode == Mode::kAsync) record.versions_held = gathered.versions_held;
     record.lag_mean =
         static_cast<double>(gathered.lag_sum) / static_cast<double>(gathered.messages);
     record.lag_max = gathered.lag_max;

@@ -27,6 +27,7 @@ class UpdateWorker : public Worker {
     uint64_t messages = 0;
     uint64_t lag_sum = 0;
     uint64_t lag_max = 0;
+    uint64_t versions_held = 0;
   };
   struct Admitted {
     uint64_t step = 0;
@@ -45,11 +46,13 @@ class UpdateWorker : public Worker {
   // the first micro-batch not taken yet, so that the sum does not depend on who was first.
   MessagePtr Next(uint64_t step, const Gathered& gathered);
   // Waits until a message arrives, or a decision on one that has.
-  void Await();
+  void Await(Gathered& gathered);
   // Asks for a decision on every message that has none, in the order of arrival. True: there were
   // some.
   bool Sort();
   bool SortOnce();
+  // Of the gradients that wait here. Under every policy but apply at most lag bound + 1.
+  uint64_t VersionsHeld() const;
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
   void Update(const StepPlan& plan, const Gathered& gathered);
 

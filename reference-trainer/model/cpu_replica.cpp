@@ -23,12 +23,21 @@ void CpuReplica::Backward() {
   for (size_t stage = gpt_.stages().size(); stage-- > 0;) BackwardStage(stage);
 }
 
+void CpuReplica::Begin(const Batch& batch) {
+  gpt_.Begin(batch.tokens, batch.targets);
+  weight_ = batch.weight;
+}
+
 void CpuReplica::BackwardStage(size_t stage) {
   if (stage + 1 == gpt_.stages().size()) {
     std::fill(micro_batch_.begin(), micro_batch_.end(), 0.0F);
   }
   gpt_.BackwardStage(stage, values_, micro_batch_);
-  if (stage == 0) AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
+  if (stage > 0) return;
+  if (weight_ != 1) {
+    for (float& each : micro_batch_) each *= weight_;
+  }
+  AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
 }
 
 void CpuReplica::Forget(const Ranges& ranges) {

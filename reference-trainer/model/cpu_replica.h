@@ -22,7 +22,7 @@ class CpuReplica : public Replica, private StagedReplica {
   void Install(const Ranges& ranges, std::span<const float> values) override;
 
  private:
-  void Begin(const Batch& batch) override { gpt_.Begin(batch.tokens, batch.targets); }
+  void Begin(const Batch& batch) override;
   void ForwardStage(size_t stage) override { gpt_.ForwardStage(stage, values_); }
   void BackwardStage(size_t stage) override;
   double Loss() override { return gpt_.Loss(); }
@@ -33,6 +33,7 @@ class CpuReplica : public Replica, private StagedReplica {
 
   CpuArithmetic<float> arithmetic_;
   Gpt<float> gpt_;
+  float weight_ = 1;                // of the gradients of the batch
   std::vector<float> values_;       // [parameters]
   std::vector<float> micro_batch_;  // [parameters], gradients of one micro-batch
   std::vector<float> gradients_;    // [parameters], the sum

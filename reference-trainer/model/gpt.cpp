@@ -71,6 +71,8 @@ template <typename T>
 void Gpt<T>::Begin(std::span<const uint8_t> tokens, std::span<const uint8_t> targets) {
   tokens_ = tokens;
   targets_ = targets;
+  rows_ = tokens.size();
+  batch_ = rows_ / shape_.context;
 }
 
 template <typename T>

@@ -21,7 +21,7 @@ class Gpt {
 
   const Parameters& parameters() const { return parameters_; }
 
-  // The pass over tokens[batch, context] and targets[batch, context], both of which must live until
+  // The pass over tokens[b, context] and targets[b, context], b ≤ batch, which must live until
   // Backward; Loss is its mean cross-entropy in nats.
   void Forward(std::span<const T> values, std::span<const uint8_t> tokens,
                std::span<const uint8_t> targets);
@@ -68,8 +68,8 @@ class Gpt {
 
   Arithmetic<T>& arithmetic_;
   const GptShape shape_;
-  const size_t batch_;
-  const size_t rows_;
+  size_t batch_;  // of the pass; at first the most that there is room for
+  size_t rows_;
   const Parameters parameters_;
   const std::vector<Stage> stages_;
   std::vector<Layer> layers_;

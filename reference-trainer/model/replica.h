@@ -32,12 +32,13 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
-  // Mean loss in nats of `batch`, which must live until Backward.
+  // Mean loss in nats of `batch`, which must live until Backward; of no more sequences than the
+  // replica was made for.
   virtual double Forward(const Batch& batch) = 0;
-  // Adds the gradients of the last Forward to the sum, each rounded to a multiple of 2⁻²⁸: sums
-  // below 2⁻⁴ are then exact, in whatever order and by however many workers they are added. Without
-  // this, AdamW blows up the rounding errors of gradients near zero, and the loss curves of one and
-  // of several workers part.
+  // Adds the gradients of the last Forward × the batch's weight to the sum, each rounded to a
+  // multiple of 2⁻²⁸: sums below 2⁻⁴ are then exact, in whatever order and by however many workers
+  // they are added. Without this, AdamW blows up the rounding errors of gradients near zero, and
+  // the loss curves of one and of several workers part.
   virtual void Backward() = 0;
   virtual void ClearGradients() = 0;
   // The same replica stage by stage; null where it cannot.

@@ -17,7 +17,8 @@ TEST(Corpus, MicroBatch_HasTheFollowingByteAsTarget) {
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
   const Corpus corpus("", bytes);
   for (uint64_t index = 0; index < 50; ++index) {
-    const auto [tokens, targets] = corpus.MicroBatch(1, index, 3, 8);
+    const auto [tokens, targets, weight] = corpus.MicroBatch(1, index, 3, 8);
+    EXPECT_EQ(weight, 1);
     ASSERT_EQ(tokens.size(), 24u);
     for (size_t i = 0; i < 24; ++i) EXPECT_EQ(targets[i], tokens[i] + 1);
     for (size_t i = 1; i < 8; ++i) EXPECT_EQ(tokens[i], tokens[i - 1] + 1);

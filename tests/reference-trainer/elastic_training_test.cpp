@@ -1,8 +1,10 @@
 // Whole runs whose compute workers come, leave and die.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
+#include "reference-trainer/job.h"
 #include "tests/reference-trainer/training.h"
 
 namespace poolscope::trainer {
@@ -183,6 +185,102 @@ TEST(WarmUp, LowersTheLearningRate) {
   for (size_t i = 0; i < gentle.size(); ++i) {
     EXPECT_NEAR(synchronous[i].loss, gentle[i].loss, 1e-5 * gentle[i].loss);
   }
+}
+
+TEST(AdaptiveUpdates, Synchronous_HaveTheMonolithicPlansAndCurve) {
+  Options options = Small(Mode::kMonolithic);
+  options.steps = 60;
+  options.schedule.adaptive_updates = true;
+  const auto monolithic = TrainAll(options);
+  options.mode = Mode::kSync;
+  options.compute_workers = 3;
+  options.update_workers = 2;
+  const auto synchronous = TrainAll(options);
+  uint64_t fewest = UINT64_MAX, most = 0;
+  for (size_t i = 0; i < monolithic.size(); ++i) {
+    const uint64_t micro_batches = monolithic[i].micro_batches;
+    fewest = std::min(fewest, micro_batches);
+    most = std::max(most, micro_batches);
+    ASSERT_EQ(synchronous[i].micro_batches, micro_batches) << "step " << i;
+    EXPECT_EQ(monolithic[i].tokens, micro_batches * 4 * 32);
+    EXPECT_NEAR(synchronous[i].loss, monolithic[i].loss, 1e-5 * monolithic[i].loss);
+  }
+  EXPECT_LT(fewest, most);
+  EXPECT_GE(fewest, 1u);
+  EXPECT_LE(most, 16u);
+}
+
+TEST(AdaptiveUpdates, Asynchronous_HoldGradientsOfNoMoreVersionsThanTheBoundAllows) {
+  Options options = Small(Mode::kAsync);
+  options.steps = 60;
+  options.lag_bound = 2;
+  options.compute_workers = 4;
+  options.update_workers = 2;
+  options.schedule.adaptive_updates = true;
+  uint64_t held = 0, lag = 0;
+  for (const StepRecord& record : TrainAll(options)) {
+    held = std::max(held, record.versions_held);
+    lag = std::max(lag, record.lag_max);
+    EXPECT_LE(record.lag_max, 2u);
+  }
+  EXPECT_GE(lag, 1u);
+  EXPECT_GE(held, 1u);
+  EXPECT_LE(held, 3u);
+}
+
+uint64_t MedianTokens(std::vector<StepRecord> records) {
+  std::sort(records.begin(), records.end(),
+            [](const StepRecord& a, const StepRecord& b) { return a.tokens < b.tokens; });
+  return records[records.size() / 2].tokens;
+}
+
+TEST(DynamicBatch, GrowsWhereGradientsPileUpAndShrinksWhereTheyDoNot) {
+  Options options = Emulated(Mode::kAsync);
+  options.model.batch = 8;
+  options.model.context = 32;
+  options.lag_bound = 3;
+  options.gradients.shape.depth = 2;
+  options.schedule.dynamic_batch = true;
+  const uint64_t usual = options.micro_batches * 8 * 32;
+  options.gradients.shape.depth = 64;
+  EXPECT_EQ(MedianTokens(TrainAll(options)), usual * 6 / 8);
+  options.gradients.shape.depth = 1;
+  options.gradient_bytes = 4'000'000;  // 4 ms each
+  options.gradients.shape.bytes_per_second = 1e9;
+  EXPECT_EQ(MedianTokens(TrainAll(options)), usual * 10 / 8);
+}
+
+// Five sequences as one micro-batch, or its first three as one and its last two as another: the sum
+// of gradients is the same.
+TEST(DynamicBatch, WeightsGradientsByTheirTokens) {
+  Options options = Small(Mode::kAsync);
+  options.schedule.dynamic_batch = true;  // room for five
+  Job job(options, &Text());
+  const auto sum_of = [&](const std::vector<Batch>& batches) {
+    const auto replica = job.MakeReplica();
+    replica->ClearGradients();
+    for (const Batch& batch : batches) {
+      replica->Forward(batch);
+      replica->Backward();
+    }
+    const auto sum = replica->Gradients(job.AllRanges());
+    return std::vector<float>(sum.begin(), sum.end());
+  };
+  const Batch five = *job.ReadBatch(7, 5), three = *job.ReadBatch(7, 3);
+  Batch two = *job.ReadBatch(0, 2);
+  const auto cut = static_cast<std::ptrdiff_t>(three.tokens.size());
+  two.tokens.assign(five.tokens.begin() + cut, five.tokens.end());
+  two.targets.assign(five.targets.begin() + cut, five.targets.end());
+  const auto whole = sum_of({five}), parts = sum_of({three, two});
+  for (size_t i = 0; i < whole.size(); ++i) ASSERT_NEAR(whole[i], parts[i], 1e-6) << i;
+}
+
+TEST(DynamicBatch, Learns) {
+  Options options = Small(Mode::kAsync);
+  options.steps = 120;
+  options.schedule.dynamic_batch = true;
+  const auto records = TrainAll(options);
+  EXPECT_LT(records.back().loss, 0.8 * records.front().loss);
 }
 
 }  // namespace
