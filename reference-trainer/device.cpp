@@ -22,6 +22,12 @@ uint64_t CpuDevice::Run(double, const std::function<void()>& math) {
   return ThreadCpuNs() - before;
 }
 
+int64_t EmulatedDevice::Turns::Take(int64_t earliest_ns, int64_t duration_ns) {
+  std::lock_guard lock(mutex_);
+  free_ns_ = std::max(free_ns_, earliest_ns) + duration_ns;
+  return free_ns_;
+}
+
 uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) {
   const int64_t now = NowNs();
   if (jitter_ > 0) seconds *= std::max(0.1, 1 + jitter_ * normal_(random_));
@@ -30,7 +36,7 @@ uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) 
   if (deadline_ns_ != 0) {
     start = std::max(deadline_ns_, now - std::min(kMaxMadeUpNs, duration_ns / 2));
   }
-  deadline_ns_ = start + duration_ns;
+  deadline_ns_ = turns_ ? turns_->Take(start, duration_ns) : start + duration_ns;
   if (math) math();
   if (NowNs() < deadline_ns_) SleepUntilNs(deadline_ns_);
   return POOLSCOPE_NO_VALUE;

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <utility>
 
 namespace poolscope::trainer {
 
@@ -31,8 +33,21 @@ class CpuDevice : public Device {
 // deadline, so that late wake-ups do not add up.
 class EmulatedDevice : public Device {
  public:
+  // A device that several workers share: it does one operation after the other, in the order of
+  // asking. An operation lasts from its asking, as a kernel's does on a GPU that is shared.
+  class Turns {
+   public:
+    // The operation that may begin at `earliest_ns` ends at the result.
+    int64_t Take(int64_t earliest_ns, int64_t duration_ns);
+
+   private:
+    std::mutex mutex_;
+    int64_t free_ns_ = 0;  // guarded by mutex_
+  };
+
   // Each duration is multiplied by max(0.1, 1 + jitter × N(0, 1)).
-  EmulatedDevice(double jitter, uint64_t seed) : jitter_(jitter), random_(seed) {}
+  EmulatedDevice(double jitter, uint64_t seed, std::shared_ptr<Turns> turns = nullptr)
+      : jitter_(jitter), random_(seed), turns_(std::move(turns)) {}
 
   uint64_t Run(double seconds, const std::function<void()>& math) override;
   void Waited() override { deadline_ns_ = 0; }
@@ -41,7 +56,8 @@ class EmulatedDevice : public Device {
   const double jitter_;
   std::mt19937_64 random_;
   std::normal_distribution<double> normal_;
-  int64_t deadline_ns_ = 0;  // of the operation before; 0: nothing to follow
+  const std::shared_ptr<Turns> turns_;  // null: the device is its own
+  int64_t deadline_ns_ = 0;             // of the operation before; 0: nothing to follow
 };
 
 }  // namespace poolscope::trainer

@@ -63,6 +63,13 @@ Job::Job(const Options& options, const Corpus* corpus)
       return Read(corpus, options, data, options.model.batch);
     });
   }
+  const auto turns = [](const DeviceSpec& spec) {
+    return spec.number ? std::make_shared<EmulatedDevice::Turns>() : nullptr;
+  };
+  const DeviceOptions& devices = options.devices;
+  compute_turns_ = turns(devices.compute);
+  const bool one = devices.compute.number && devices.compute.number == devices.update.number;
+  update_turns_ = one ? compute_turns_ : turns(devices.update);
   if (options.mode == Mode::kMonolithic) return;
   uint64_t compute_workers = options.compute_workers;
   for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
@@ -82,7 +89,9 @@ Job::Job(const Options& options, const Corpus* corpus)
 
 std::unique_ptr<Device> Job::MakeDevice(size_t number) const {
   if (!options_.devices.emulated()) return std::make_unique<CpuDevice>();
-  return std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number);
+  const bool update = !update_signals.empty() && number >= compute_signals.size();
+  return std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number,
+                                          update ? update_turns_ : compute_turns_);
 }
 
 std::unique_ptr<Replica> Job::MakeReplica() const {

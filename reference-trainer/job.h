@@ -72,6 +72,8 @@ class Job {
   const Corpus* const corpus_;
   const GptShape shape_;
   const size_t parameters_;  // 0 where nothing is computed
+  // Of devices that workers share; null: each has its own.
+  std::shared_ptr<EmulatedDevice::Turns> compute_turns_, update_turns_;
   // By update worker; one of a monolithic run.
   const std::vector<Ranges> shards_;
   const std::vector<double> shares_;

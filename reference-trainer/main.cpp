@@ -9,6 +9,7 @@
 #include "reference-trainer/codecs_command.h"
 #include "reference-trainer/data.h"
 #include "reference-trainer/log.h"
+#include "reference-trainer/memory.h"
 #include "reference-trainer/model/parameters.h"
 #include "reference-trainer/options.h"
 #include "reference-trainer/profiles.h"
@@ -44,6 +45,7 @@ int Main(int argc, char** argv) {
     corpus = std::move(*std::get_if<Corpus>(&loaded));
     parameters = Parameters(ShapeOf(options.model)).size();
   }
+  if (const std::string error = CheckMemory(options); !error.empty()) return Failed(error);
   Log log(options);
   if (const std::string error = log.OpenJson(); !error.empty()) return Failed(error);
 

@@ -219,6 +219,12 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddLink(app, "requests", "for weights, compute to update", options.requests);
   AddLink(app, "replicas", "of weights, update to update", options.replicas);
   AddFetchOptions(app, options.fetch);
+  app.add_option("--link-probes", options.link_probes,
+                 "small messages on each link before step 0, which show its latency")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{100}))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Links");
   AddDeviceOptions(app, options);
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);

@@ -61,6 +61,7 @@ struct Options {
   Stale stale = Stale::kWait;
   LinkOptions gradients;
   LinkOptions weights;
+  uint64_t link_probes = 3;  // small messages on each link before step 0
 
   // Emulated devices: as flags state or the cost model says, times already scaled.
   double forward_seconds = 0.010;       // per micro-batch

@@ -82,7 +82,8 @@ void AddStated(CLI::App& app, Options& options) {
       ->group(group);
 }
 
-void AddModel(CLI::App& app, EmulatedModel& model) {
+void AddModel(CLI::App& app, DeviceOptions& devices) {
+  EmulatedModel& model = devices.model;
   const std::string group = "Emulated model (of --device emulated:PROFILE)";
   AddSuffixed(
       app, "--model-parameters", [&model](double value) { model.parameters = value; }, 1e14, "N",
@@ -97,6 +98,14 @@ void AddModel(CLI::App& app, EmulatedModel& model) {
   count("--model-layers", model.layers, 10'000, "default: as the published GPT nearest in size");
   count("--model-width", model.width, 1'000'000, "likewise");
   count("--model-context", model.context, 10'000'000, "tokens of a sequence (default 2048)");
+  AddSuffixed(
+      app, "--device-memory", [&devices](double value) { devices.memory_bytes = value; }, 1e15,
+      "SIZE", "of each device (default: the profile's); a run that does not fit is refused")
+      ->group(group);
+  AddSuffixed(
+      app, "--memory-leak", [&devices](double value) { devices.leak_bytes = value; }, 1e15, "SIZE",
+      "that a worker of pool compute keeps of each step, until its memory is full")
+      ->group(group);
   count("--model-batch", model.batch, 1'000'000, "sequences of a micro-batch (default 1)");
 }
 
@@ -198,7 +207,7 @@ void AddDeviceOptions(CLI::App& app, Options& options) {
   link("--gradients-link", "of gradients alone");
   link("--weights-link", "of weights alone");
   AddStated(app, options);
-  AddModel(app, devices.model);
+  AddModel(app, devices);
 }
 
 std::string ResolveDevices(const CLI::App& app, Options& options) {
@@ -220,8 +229,9 @@ std::string ResolveDevices(const CLI::App& app, Options& options) {
     }
   }
   if (compute.profile.empty()) {
-    if (const char* flag = Given(app, {"--precision", "--model-parameters", "--model-layers",
-                                       "--model-width", "--model-context", "--model-batch"})) {
+    if (const char* flag =
+            Given(app, {"--precision", "--model-parameters", "--model-layers", "--model-width",
+                        "--model-context", "--model-batch", "--device-memory", "--memory-leak"})) {
       return fmt::format("{} needs --device emulated:PROFILE", flag);
     }
   }

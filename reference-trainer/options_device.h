@@ -17,7 +17,9 @@ struct Options;
 struct DeviceOptions {
   DeviceSpec compute, update;
   Precision precision = Precision::kFp32;
-  EmulatedModel model;  // that emulated devices with a profile compute
+  EmulatedModel model;      // that emulated devices with a profile compute
+  double memory_bytes = 0;  // of each device; 0: its profile's
+  double leak_bytes = 0;    // that a worker of pool compute keeps of each step
   double time_scale =
       1;  // that all durations of emulated devices and links have been multiplied by
 

@@ -8,7 +8,6 @@
 namespace poolscope::trainer {
 namespace {
 
-constexpr int kProbes = 3;
 constexpr uint64_t kProbeBytes = 1024;
 
 }  // namespace
@@ -115,7 +114,7 @@ void Worker::Apply(const Link& link, const Message& message, const std::function
 }
 
 void Worker::SendProbes(Link& link) {
-  for (int i = 0; i < kProbes; ++i) {
+  for (uint64_t i = 0; i < job_.options().link_probes; ++i) {
     auto message = std::make_unique<Message>();
     message->source = index_;
     message->sequence = link.NextSequence(index_);
@@ -125,7 +124,7 @@ void Worker::SendProbes(Link& link) {
 }
 
 void Worker::ReceiveProbes(Link& link) {
-  for (int i = 0; i < kProbes;) {
+  for (uint64_t i = 0; i < job_.options().link_probes;) {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
     if (link.TryTake(index_)) {
