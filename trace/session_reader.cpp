@@ -102,7 +102,8 @@ Result<SessionState> SessionReader::State() const {
   if (auto ok = DecodeUntrusted(bytes, state); !ok.ok()) return ok.error();
   struct stat info;
   if (fstat(fd_, &info) != 0) return Error{path_.string() + ": " + strerror(errno)};
-  if (static_cast<uint64_t>(info.st_size) < SlotAt(state.slots_used)) {
+  // The slots' part is not there before the first thread has one.
+  if (state.slots_used > 0 && static_cast<uint64_t>(info.st_size) < SlotAt(state.slots_used)) {
     return Error{path_.string() + ": shorter than it says"};
   }
   return state;

@@ -98,6 +98,18 @@ TEST_F(Session, Header_IsReadAsWritten) {
   EXPECT_EQ(reader->head().command, "job?with a line") << "no control characters";
 }
 
+TEST_F(Session, WithoutAThreadYet_IsNoCutOne) {
+  FakeSession session({.folder = folder_.path()});
+  session.Truncate(kDefinitionsAt);  // as its writer makes it: the other parts come as needed
+  const auto reader = Open(session.path());
+  ASSERT_TRUE(reader.ok());
+  EXPECT_TRUE(reader->State().ok());
+  session.header().slots_used.store(1);
+  const auto cut = reader->State();
+  ASSERT_FALSE(cut.ok());
+  EXPECT_THAT(cut.error().message, HasSubstr("shorter than it says"));
+}
+
 TEST_F(Session, LiveWriter_IsToldFromADeadOne) {
   FakeSession session({.folder = folder_.path()});
   const auto reader = Open(session.path());
