@@ -66,7 +66,7 @@ void ReadColl(int version, const void* descriptor, Descriptor& out) {
     TakeColl(Details<CollV2>(descriptor), out);
   } else if (version == 3) {
     named(Details<CollV3>(descriptor));
-    TakeColl(Details<CollV3>(descriptor), out);
+    TakeColl(Details<CollV3>(descriptor).rest, out);
   } else {
     TakeColl(Details<CollV4>(descriptor), out);
   }
@@ -122,7 +122,7 @@ Descriptor Read(int version, const void* descriptor) {
       if (version >= 4) out.timer = Details<KernelChV4>(descriptor).timer;
       break;
     case kCeColl: {
-      const auto& coll = Details<CeCollV6>(descriptor);
+      const auto& coll = Details<CollV4>(descriptor);
       out.sequence = coll.sequence;
       out.function = coll.function;
       out.count = coll.count;

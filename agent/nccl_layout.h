@@ -64,9 +64,7 @@ struct CollV2 {
   const char* algorithm;
   const char* protocol;
 };
-struct CollV3 {
-  const char* name;
-  uint64_t communicator;
+struct CollV4 {  // later versions add to its end; kCeColl begins as far as the datatype like it
   uint64_t sequence;
   const char* function;
   const void* send;
@@ -78,17 +76,10 @@ struct CollV3 {
   const char* algorithm;
   const char* protocol;
 };
-struct CollV4 {  // later versions add to its end
-  uint64_t sequence;
-  const char* function;
-  const void* send;
-  void* receive;
-  size_t count;
-  int root;
-  const char* datatype;
-  uint8_t channels, warps;
-  const char* algorithm;
-  const char* protocol;
+struct CollV3 {
+  const char* name;
+  uint64_t communicator;
+  CollV4 rest;
 };
 struct P2pV1 {
   const char* name;
@@ -125,27 +116,17 @@ struct KernelChV4 {  // of v3 the channel alone
   uint8_t channel;
   uint64_t timer;  // GPU's globaltimer, ns; 0: none
 };
-struct CeCollV6 {
-  uint64_t sequence;
-  const char* function;
-  const void* send;
-  void* receive;
-  size_t count;
-  int root;
-  const char* datatype;
-  const char* synchronisation;
-};
 static_assert(offsetof(CollV1, traffic_bytes) == 72 && offsetof(CollV1, channels) == 80 &&
               sizeof(CollV1) == 96);
 static_assert(offsetof(CollV2, channels) == 80 && offsetof(CollV2, protocol) == 96);
-static_assert(offsetof(CollV3, channels) == 72 && offsetof(CollV3, protocol) == 88);
-static_assert(offsetof(CollV4, channels) == 56 && offsetof(CollV4, protocol) == 72);
+static_assert(offsetof(CollV3, rest) == 16);
+static_assert(offsetof(CollV4, datatype) == 48 && offsetof(CollV4, channels) == 56 &&
+              offsetof(CollV4, protocol) == 72);
 static_assert(offsetof(P2pV1, datatype) == 32 && offsetof(P2pV1, peer) == 48);
 static_assert(offsetof(P2pV2, datatype) == 32 && offsetof(P2pV2, peer) == 48);
 static_assert(offsetof(P2pV4, count) == 24 && offsetof(P2pV4, channels) == 36);
 static_assert(offsetof(ProxyOp, channel) == 4 && offsetof(ProxyOp, peer) == 8);
 static_assert(offsetof(KernelChV4, timer) == 8);
-static_assert(offsetof(CeCollV6, datatype) == 48);
 
 // What a descriptor of any version says. Texts are NCCL's own, null where it says none.
 struct Descriptor {

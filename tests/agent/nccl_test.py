@@ -144,19 +144,35 @@ class Nccl(EndToEnd):
         self.assertEqual(self.losses(), {"open_table_full": 8300 - 8192})
         self.assertEqual(len(self.operations()), 8192)
 
+    def test_without_room_for_the_communicator_its_operations_are_counted(self):
+        self.job("""
+            nccl = Nccl(5)
+            comms = [nccl.communicator("x", 7 + i, 0, 2) for i in range(1025)]
+            assert comms[1023].context and not comms[1024].context
+            assert comms[1024].coll("AllReduce", 1) is None
+            nccl.stop(comms[0].p2p("Send", 1, 1))
+            for each in comms: each.close()
+        """)
+        self.assertEqual(self.losses(), {"open_table_full": 1})
+        self.assertEqual(len(self.operations()), 1)
+
     def test_a_replayed_graph_runs_its_operations_again(self):
         self.job("""
             nccl = Nccl(7)
             comm = nccl.communicator("x", 7, 0, 2)
             op = comm.coll("AllReduce", 1, channels=2)
             nccl.stop(op)
+            between = [comm.coll("Broadcast", 1, channels=1) for i in range(3)]
             for replay in range(3):
                 channels = [comm.channel(op, i) for i in range(2)]
+                nccl.stop(between[replay])
+                nccl.stop_channel(comm.channel(between[replay], 0), 0)
                 for each in channels: nccl.stop_channel(each, 0)
             comm.close()
             assert comm.nccl._stop(op) == 0  # outdated
         """)
-        self.assertEqual(len(self.operations()), 3)
+        names = [each["name"] for each in self.operations()]
+        self.assertEqual((names.count("AllReduce"), names.count("Broadcast")), (3, 3))
 
     def test_copy_engine_collectives_are_seen(self):
         self.job("""

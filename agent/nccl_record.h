@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+namespace poolscope::agent::nccl {
+
+// What a range's times are.
+enum class Timing { kEnqueued, kProxy, kKernel };
+
+// One operation as it is written into the session. Names are string ids.
+struct OperationRecord {
+  uint32_t lane = 0;
+  uint32_t function = 0, datatype = 0, algorithm = 0, protocol = 0;
+  uint64_t communicator = 0;
+  int64_t rank = 0, ranks = 0;
+  uint64_t sequence = 0;
+  uint64_t bytes = 0, count = 0;
+  int64_t peer = 0;
+  uint32_t channels = 0;
+  uint32_t tid = 0;
+  int64_t called_ns = 0;  // CLOCK_MONOTONIC, as are:
+  int64_t start_ns = 0, end_ns = 0;
+  Timing timing = Timing::kEnqueued;
+};
+
+// Defines the domain and the payload schema, once; inside a Registering.
+void DefineRecord();
+
+// Writes it as an activity of its lane, in the ring of the calling thread. Without a lane it is
+// counted as missing.
+void Write(const OperationRecord& record);
+
+}  // namespace poolscope::agent::nccl
