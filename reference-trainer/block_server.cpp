@@ -6,8 +6,8 @@
 namespace poolscope::trainer {
 
 BlockServer::BlockServer(Job& job, size_t index, Signal& signal)
-    : Worker(job, index, job.options().compute_workers + job.options().update_workers + index,
-             signal),
+    : Worker(job, index, job.options().devices.update,
+             job.options().compute_workers + job.options().update_workers + index, signal),
       held_(job.options().update_workers) {}
 
 void BlockServer::Publish(uint64_t version, std::span<const float> values) {

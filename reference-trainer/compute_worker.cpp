@@ -16,7 +16,8 @@ size_t DeviceNumber(const Options& options, size_t index) {
 }  // namespace
 
 ComputeWorker::ComputeWorker(Job& job, size_t index)
-    : Worker(job, index, DeviceNumber(job.options(), index), *job.compute_signals[index]),
+    : Worker(job, index, job.options().devices.compute, DeviceNumber(job.options(), index),
+             *job.compute_signals[index]),
       replica_(job.MakeReplica()),
       fetch_(job.fetch
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())

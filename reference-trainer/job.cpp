@@ -63,13 +63,11 @@ Job::Job(const Options& options, const Corpus* corpus)
       return Read(corpus, options, data, options.model.batch);
     });
   }
-  const auto turns = [](const DeviceSpec& spec) {
-    return spec.number ? std::make_shared<EmulatedDevice::Turns>() : nullptr;
-  };
-  const DeviceOptions& devices = options.devices;
-  compute_turns_ = turns(devices.compute);
-  const bool one = devices.compute.number && devices.compute.number == devices.update.number;
-  update_turns_ = one ? compute_turns_ : turns(devices.update);
+  for (const DeviceSpec& spec : {options.devices.compute, options.devices.update}) {
+    if (spec.number && !shared_devices_.contains(*spec.number)) {
+      shared_devices_[*spec.number] = std::make_shared<EmulatedDevice::Turns>();
+    }
+  }
   if (options.mode == Mode::kMonolithic) return;
   uint64_t compute_workers = options.compute_workers;
   for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
@@ -87,11 +85,10 @@ Job::Job(const Options& options, const Corpus* corpus)
     fetch = std::make_unique<Fetch>(options, compute_workers, Pointers(update_signals));
 }
 
-std::unique_ptr<Device> Job::MakeDevice(size_t number) const {
+std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) const {
   if (!options_.devices.emulated()) return std::make_unique<CpuDevice>();
-  const bool update = !update_signals.empty() && number >= compute_signals.size();
   return std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number,
-                                          update ? update_turns_ : compute_turns_);
+                                          spec.number ? shared_devices_.at(*spec.number) : nullptr);
 }
 
 std::unique_ptr<Replica> Job::MakeReplica() const {

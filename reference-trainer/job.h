@@ -34,8 +34,9 @@ class Job {
   bool computes() const { return corpus_ != nullptr; }
   uint64_t tokens_of_micro_batch() const { return options_.model.batch * options_.model.context; }
 
-  std::unique_ptr<Device> MakeDevice(size_t number) const;  // a number of its own per worker
-  std::unique_ptr<Replica> MakeReplica() const;             // null where nothing is computed
+  // `number`: one of its own for each worker.
+  std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, size_t number) const;
+  std::unique_ptr<Replica> MakeReplica() const;  // null where nothing is computed
   std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {}) const;
   // Micro-batch `data` of the corpus; null where nothing is computed. Any thread.
   std::shared_ptr<const Batch> ReadBatch(uint64_t data, uint64_t sequences) const;
@@ -72,8 +73,7 @@ class Job {
   const Corpus* const corpus_;
   const GptShape shape_;
   const size_t parameters_;  // 0 where nothing is computed
-  // Of devices that workers share; null: each has its own.
-  std::shared_ptr<EmulatedDevice::Turns> compute_turns_, update_turns_;
+  std::map<uint64_t, std::shared_ptr<EmulatedDevice::Turns>> shared_devices_;  // by number
   // By update worker; one of a monolithic run.
   const std::vector<Ranges> shards_;
   const std::vector<double> shares_;

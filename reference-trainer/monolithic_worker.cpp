@@ -5,7 +5,7 @@
 namespace poolscope::trainer {
 
 void RunMonolithic(Job& job) {
-  const auto device = job.MakeDevice(0);
+  const auto device = job.MakeDevice(job.options().devices.compute, 0);
   Signal signal;
   const auto replica = job.MakeReplica();
   const auto shard = job.MakeShard(job.AllRanges(), job.options().state.offload);

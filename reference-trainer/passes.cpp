@@ -114,8 +114,10 @@ void SampleState(const Job& job, size_t index) {
   sample("optimizer_state_bytes.offloaded", state.offloaded());
 }
 
+namespace {
+
 // What a worker of each pool holds after `steps` steps; the run ends where that is too much.
-static void SampleMemory(Job& job, uint64_t steps) {
+void SampleMemory(Job& job, uint64_t steps) {
   const std::vector<MemoryNeed> needs = MemoryNeeds(job.options(), steps);
   for (size_t i = 0; i < needs.size(); ++i) {
     poolscope_sample(i == 0 ? job.annotations.compute_memory : job.annotations.update_memory,
@@ -126,6 +128,8 @@ static void SampleMemory(Job& job, uint64_t steps) {
     job.coordinator->Fail(fmt::format("step {}: {}", steps - 1, error));
   }
 }
+
+}  // namespace
 
 void TellStep(Job& job, StepRecord record, const StepPlan& plan) {
   record.end_ns = NowNs();

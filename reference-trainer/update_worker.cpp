@@ -13,7 +13,8 @@
 namespace poolscope::trainer {
 
 UpdateWorker::UpdateWorker(Job& job, size_t index)
-    : Worker(job, index, job.options().compute_workers + index, *job.update_signals[index]),
+    : Worker(job, index, job.options().devices.update, job.options().compute_workers + index,
+             *job.update_signals[index]),
       shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload)) {}
 
 void UpdateWorker::Probe() {

@@ -47,8 +47,8 @@ class Worker {
   void Waited() { device_->Waited(); }
 
  protected:
-  Worker(Job& job, size_t index, size_t device_number, Signal& signal)
-      : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device_number)) {}
+  Worker(Job& job, size_t index, const DeviceSpec& device, size_t device_number, Signal& signal)
+      : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device, device_number)) {}
 
   // Small messages that show the link's latency and bandwidth before step 0.
   void SendProbes(Link& link);
