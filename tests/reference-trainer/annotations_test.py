@@ -1,7 +1,7 @@
 """The trainer's annotations under the agent: complete, and consistent with each other."""
 
 import unittest
-from collections import Counter, defaultdict
+from collections import Counter
 
 from traced_run import APPLY, DECODE, EMULATED, ENCODE, QUEUED, WIRE, TracedRun
 
@@ -35,15 +35,6 @@ class Annotations(TracedRun):
             # The wait ended with that message: after it came, and after the wait began.
             self.assertGreaterEqual(each["end_ns"], message[WIRE]["end_ns"])
             self.assertEqual(message[WIRE]["payload"]["destination"], each["worker_index"])
-
-    def check_no_overlap(self):
-        by_worker = defaultdict(list)
-        for each in self.events:
-            if each["pool"] and each["kind"] == "range" and each["category_name"] != "transfer":
-                by_worker[each["pool"], each["worker_index"]].append(each)
-        for ranges in by_worker.values():
-            for before, after in zip(ranges, ranges[1:]):
-                self.assertLessEqual(before["end_ns"], after["start_ns"])
 
     def test_synchronous_on_the_cpu_with_bf16(self):
         self.trace("--steps", "6", "--compute-workers", "3", "--update-workers", "2", "--layers",

@@ -65,15 +65,6 @@ class Fetch(TracedRun):
         self.assertEqual((link["from_pool"], link["to_pool"]), ("compute", "update"))
         self.check_no_overlap()
 
-    def check_no_overlap(self):
-        by_worker = defaultdict(list)
-        for each in self.events:
-            if each["pool"] and each["kind"] == "range" and each["category_name"] != "transfer":
-                by_worker[each["pool"], each["worker_index"]].append(each)
-        for ranges in by_worker.values():
-            for before, after in zip(ranges, ranges[1:]):
-                self.assertLessEqual(before["end_ns"], after["start_ns"])
-
     def waited_for_weights(self):
         return sum(each["end_ns"] - each["start_ns"] for each in
                    self.of("wait_link", pool="compute", name="weights"))

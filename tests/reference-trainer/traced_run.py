@@ -54,5 +54,15 @@ class TracedRun(unittest.TestCase):
             stages[payload["stage"]] = each
         return found
 
+    def check_no_overlap(self):
+        """Of work and waits on the thread of one worker."""
+        by_worker = defaultdict(list)
+        for each in self.events:
+            if each["pool"] and each["kind"] == "range" and each["category_name"] != "transfer":
+                by_worker[each["pool"], each["worker_index"]].append(each)
+        for ranges in by_worker.values():
+            for before, after in zip(ranges, ranges[1:]):
+                self.assertLessEqual(before["end_ns"], after["start_ns"])
+
     def settings(self):
         return {each["key"]: each["value"] for each in self.query("SELECT key, value FROM setting")}
