@@ -149,7 +149,9 @@ struct Table<StepRow> {
 template <>
 struct Table<WorkerWindowRow> {
   static constexpr char kName[] = "worker_window";
-  static constexpr char kMeaning[] = "how one worker spent one window; the states add up to it";
+  static constexpr char kMeaning[] =
+      "how one worker spent one window, or the part of it that it was there; the states add up "
+      "to it";
   static void Describe(auto& visit, auto& row) {
     visit.Key("run_id", row.run_id, kRunKey);
     visit.Key("start_ns", row.start_ns, kWindowStart);
