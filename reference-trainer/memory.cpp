@@ -70,7 +70,7 @@ std::string CheckMemory(const Options& options, uint64_t steps) {
     if (need.bytes() <= need.capacity) continue;
     std::vector<std::string> parts;
     for (const MemoryPart& part : need.parts) {
-      parts.push_back(fmt::format("{} {:.1f}", part.name, part.bytes / kGiga));
+      if (part.bytes > 0) parts.push_back(fmt::format("{} {:.1f}", part.name, part.bytes / kGiga));
     }
     return fmt::format("out of memory: {} needs {:.1f} GB of its device's {:.1f} GB: {} GB",
                        need.worker, need.bytes() / kGiga, need.capacity / kGiga,

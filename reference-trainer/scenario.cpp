@@ -96,6 +96,7 @@ std::variant<std::vector<std::string>, std::string> WithScenario(
     if (each.rfind("--scenario=", 0) == 0) name = each.substr(kFlag.size() + 1);
   }
   if (given.count(std::string(kFlag)) == 0) return arguments;
+  if (name.empty()) return std::string("--scenario needs a name; --list-scenarios has them");
   const std::vector<Scenario>& all = Scenarios();
   const auto scenario =
       std::find_if(all.begin(), all.end(), [&](const Scenario& each) { return each.name == name; });

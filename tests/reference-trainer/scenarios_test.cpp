@@ -47,5 +47,14 @@ TEST(Scenarios, List_NamesCauseFindingAndRemedy) {
                                HasSubstr("--update-workers 2")));
 }
 
+TEST(Scenarios, ANameThatIsMissing_IsAskedFor) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"--scenario"}, {"--scenario="}}) {
+    const auto read = WithScenario(arguments);
+    ASSERT_TRUE(std::holds_alternative<std::string>(read));
+    EXPECT_NE(std::get<std::string>(read).find("needs a name"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace poolscope::trainer
