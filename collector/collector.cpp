@@ -198,8 +198,8 @@ Result<Collector::Drained> Collector::Drain() {
     }
     drained.events += round->events;
     for (size_t cause = 0; cause < kLossCauses; ++cause) {
-      lost_ += round->lost[cause];
-      session.run->round_lost[cause] += round->lost[cause];
+      lost_ += round->losses.lost[cause];
+      session.run->round_lost[cause] += round->losses.lost[cause];
     }
     session.run->round_events += round->events;
     drained.fill = std::max(drained.fill, round->fill);

@@ -18,6 +18,7 @@
 #include "collector/run_model.h"
 #include "collector/windows.h"
 #include "store/rows.h"
+#include "trace/session_reader.h"
 
 namespace poolscope {
 
@@ -33,7 +34,7 @@ class Metrics {
     const std::vector<Activity>* activities = nullptr;
     const std::vector<StepRow>* steps = nullptr;
     uint64_t events = 0;
-    std::array<uint64_t, 9> lost{};  // by LossCause
+    std::array<uint64_t, kLossCauses> lost{};  // by LossCause
   };
   void Take(const RunRound& round);
   struct Health {

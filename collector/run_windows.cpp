@@ -135,7 +135,7 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
     builder_.Add(sample, session.head().session_id);
   }
   for (const OccupancySample& sample : round.occupancy) builder_.Add(sample);
-  for (const SessionDrain::Round::Unknown& span : round.unknown) {
+  for (const SessionLosses::Span& span : round.losses.unknown) {
     builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
   }
   builder_.SetOpen(session.head().session_id, round.open);

@@ -7,13 +7,6 @@
 namespace poolscope {
 namespace {
 
-// Causes whose events are missing; the others keep the event and lose a part of it.
-constexpr bool LosesEvents(size_t cause) {
-  const auto c = static_cast<LossCause>(cause);
-  return c == LossCause::kRingFull || c == LossCause::kOverwritten || c == LossCause::kNoRing ||
-         c == LossCause::kOpenTableFull || c == LossCause::kUnknownCount;
-}
-
 // Beside the cursor of slot i stand, under these numbers, the ids of the newest range that its
 // thread ended: a range killed between its end record and its removal from the table of open ones
 // is then known to be counted.
@@ -61,18 +54,7 @@ Status SessionDrain::LoadCursors(const Store& store) {
           static_cast<uint64_t>(row.read_position);
     }
   }
-  const auto losses = store.EventLosses(head().run_id);
-  if (!losses.ok()) return losses.error();
-  for (const EventLossRow& row : *losses) {
-    if (row.session_id != head().session_id ||
-        row.cause != LossCauseName(LossCause::kUndecodable)) {
-      continue;
-    }
-    undecodable_ = static_cast<uint64_t>(row.events.value_or(0));
-    undecodable_first_ns_ = row.first_ns;
-    undecodable_last_ns_ = row.last_ns;
-  }
-  return {};
+  return losses_.Load(store);
 }
 
 double SessionDrain::Fill() const {
@@ -99,25 +81,20 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
   auto state = reader_.State();
   unreadable_ = !state.ok();
   if (!state.ok()) {
-    if (auto lost = LoseTheRest(store); !lost.ok()) {
+    const int64_t now_ns = clock_.FromMonotonic(static_cast<uint64_t>(MonotonicNs()));
+    if (auto lost = losses_.LoseTheRest(store, last_ns_, now_ns); !lost.ok()) {
       unreadable_ = false;
       return lost.error();
     }
     return state.error();
   }
-  for (const ClockTriple& triple : state->triples) {
-    if (triple.ticks <= newest_triple_) continue;
-    timeline_.Add(triple);
-    newest_triple_ = triple.ticks;
-  }
-  const ClockTriple now = TakeTriple(head().clock);
-  timeline_.Add(now);
-  now_ns_ = now.monotonic_ns + offset_ns_;
+  clock_.Begin(state->triples, head().clock);
   if (process_.start_ns == 0) {
-    process_.start_ns = state->triples.empty() ? now_ns_ : NsOrNow(state->triples.front().ticks);
+    process_.start_ns =
+        state->triples.empty() ? clock_.now_ns() : clock_.NsOrNow(state->triples.front().ticks);
     last_ns_ = process_.start_ns;
   }
-  if (alive) last_ns_ = std::max(last_ns_, now_ns_);
+  if (alive) last_ns_ = std::max(last_ns_, clock_.now_ns());
   if (auto taken = TakeDefinitions(store); !taken.ok()) return taken.error();
   if (alive) {
     if (auto taken = TakeOpenRanges(*state, round); !taken.ok()) return taken.error();
@@ -134,7 +111,9 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
     }
   }
   if (!alive) TakeOverflows(*state);
-  if (auto taken = TakeLosses(store, *state, round); !taken.ok()) return taken.error();
+  if (auto taken = losses_.Take(store, *state, clock_, round.losses); !taken.ok()) {
+    return taken.error();
+  }
   if (!alive) {
     if (auto done = Finish(store, *state, round); !done.ok()) return done.error();
   }
@@ -196,7 +175,7 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
   while (at < words_.size()) {
     if (!DecodeUntrusted(words_, reader_.definitions(), at, record)) {
       CountUndecodable();
-      round.unknown.push_back({last_ns_, now_ns_});
+      round.losses.unknown.push_back({last_ns_, clock_.now_ns()});
       break;
     }
     if (record.kind == RecordKind::kPad) continue;
@@ -245,17 +224,14 @@ Result<SessionDrain::Thread*> SessionDrain::LaneThread(Store& store, uint32_t la
 }
 
 bool SessionDrain::PlausibleTimes(const Record& record) const {
-  if ((record.flags & kRecordMonotonic) == 0) {
-    return Plausible(record.start_ticks) && Plausible(record.end_ticks);
-  }
-  const int64_t latest = now_ns_ - offset_ns_ + kMaxAheadNs;
-  return record.end_ticks < (uint64_t{1} << 62) && static_cast<int64_t>(record.end_ticks) <= latest;
+  if ((record.flags & kRecordMonotonic) != 0) return clock_.PlausibleMonotonic(record.end_ticks);
+  return clock_.Plausible(record.start_ticks) && clock_.Plausible(record.end_ticks);
 }
 
 Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Round& round) {
   Event event;
   const auto ns = [&](uint64_t at) {
-    return (record.flags & kRecordMonotonic) != 0 ? static_cast<int64_t>(at) + offset_ns_ : Ns(at);
+    return (record.flags & kRecordMonotonic) != 0 ? clock_.FromMonotonic(at) : clock_.Ns(at);
   };
   event.start_ns = ns(record.start_ticks);
   if (record.end_ticks != record.start_ticks) {
@@ -308,7 +284,7 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
                              : static_cast<double>(static_cast<int64_t>(record.value));
     // What is no number of messages is no depth, what is no share no occupancy.
     if (!(value >= 0) || !std::isfinite(value)) return {};
-    const int64_t at_ns = Recent(event.start_ns);
+    const int64_t at_ns = clock_.Recent(event.start_ns);
     if (meaning.link >= 0) round.samples.push_back({meaning.link, at_ns, value});
     if (meaning.occupancy && thread.worker >= 0 && value <= 1) {
       round.occupancy.push_back({thread.worker, at_ns, value});
@@ -320,7 +296,7 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   if (!Annotate(record.domain, record.category, record.name, record.payload, activity)) return {};
   activity.on_thread = record.kind == RecordKind::kRange || record.kind == RecordKind::kActivity;
   activity.worker = thread.worker;
-  activity.begin_ns = Recent(event.start_ns);
+  activity.begin_ns = clock_.Recent(event.start_ns);
   activity.end_ns = std::max(activity.begin_ns, event.end_ns());
   round.activities.push_back(activity);
   return {};
@@ -365,18 +341,6 @@ Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
   return known;
 }
 
-// What a session that cannot be read any more had to say.
-Status SessionDrain::LoseTheRest(Store& store) {
-  const int64_t now_ns = MonotonicNs() + offset_ns_;
-  return store.Put(EventLossRow{head().run_id,
-                                head().session_id,
-                                LossCauseName(LossCause::kUnknownCount),
-                                "collector",
-                                {},
-                                last_ns_ == 0 ? now_ns : last_ns_,
-                                now_ns});
-}
-
 // The process is dead: ranges beyond its threads' stacks, which would have been counted at their
 // ends, are lost now.
 void SessionDrain::TakeOverflows(SessionState& state) const {
@@ -385,56 +349,9 @@ void SessionDrain::TakeOverflows(SessionState& state) const {
     const auto view = reader_.Slot(i);
     if (!view.ok() || view->state != SlotState::kLive || view->open_overflow == 0) continue;
     if (loss.events == 0) loss.first_ticks = view->start_ticks;
-    loss.last_ticks = newest_triple_;
+    loss.last_ticks = clock_.newest_triple();
     loss.events += view->open_overflow;
   }
-}
-
-Status SessionDrain::TakeLosses(Store& store, const SessionState& state, Round& round) {
-  for (size_t cause = 0; cause < kLossCauses; ++cause) {
-    if (cause == static_cast<size_t>(LossCause::kUndecodable)) continue;
-    const LossState& loss = state.losses[cause];
-    const LossState before = std::exchange(losses_[cause], loss);
-    if (loss.events == before.events) continue;
-    // Counters only grow; a smaller one is a sabotaged one.
-    round.lost[cause] = loss.events > before.events ? loss.events - before.events : 0;
-    const bool counted = cause != static_cast<size_t>(LossCause::kUnknownCount);
-    EventLossRow row{head().run_id,
-                     head().session_id,
-                     LossCauseName(static_cast<LossCause>(cause)),
-                     "session",
-                     {},
-                     NsOrNow(loss.first_ticks),
-                     NsOrNow(loss.last_ticks)};
-    if (counted) row.events = static_cast<int64_t>(loss.events);
-    if (auto put = store.Put(row); !put.ok()) return put;
-    if (LosesEvents(cause)) {
-      round.unknown.push_back({Recent(std::max(row.first_ns, losses_read_ns_)),
-                               std::max(row.last_ns, losses_read_ns_)});
-    }
-  }
-  losses_read_ns_ = now_ns_;
-  if (std::exchange(undecodable_changed_, false)) {
-    const auto cause = static_cast<size_t>(LossCause::kUndecodable);
-    round.lost[cause] = undecodable_ - losses_[cause].events;
-    losses_[cause].events = undecodable_;
-    const EventLossRow row{head().run_id,
-                           head().session_id,
-                           LossCauseName(LossCause::kUndecodable),
-                           "collector",
-                           static_cast<int64_t>(undecodable_),
-                           undecodable_first_ns_,
-                           undecodable_last_ns_};
-    if (auto put = store.Put(row); !put.ok()) return put;
-  }
-  return {};
-}
-
-void SessionDrain::CountUndecodable() {
-  if (undecodable_ == 0) undecodable_first_ns_ = now_ns_;
-  undecodable_last_ns_ = now_ns_;
-  ++undecodable_;
-  undecodable_changed_ = true;
 }
 
 Status SessionDrain::FlushThread(Store& store, Thread& thread) {

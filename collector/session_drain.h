@@ -14,8 +14,9 @@
 #include "collector/activity.h"
 #include "collector/mapping.h"
 #include "collector/run_model.h"
+#include "collector/session_clock.h"
+#include "collector/session_losses.h"
 #include "store/store.h"
-#include "trace/clock.h"
 #include "trace/session_reader.h"
 
 namespace poolscope {
@@ -34,16 +35,12 @@ class SessionDrain {
     std::vector<DepthSample> samples;
     std::vector<OccupancySample> occupancy;
     std::vector<Activity> open;  // still open, end = now
-    struct Unknown {
-      int64_t begin_ns, end_ns;
-    };
-    std::vector<Unknown> unknown;  // spans in which events of the session are missing
     struct Gone {
       int worker;
       int64_t last_ns;  // end of the newest event of its threads
     };
-    std::vector<Gone> gone;                    // workers whose threads have all exited
-    std::array<uint64_t, kLossCauses> lost{};  // newly
+    std::vector<Gone> gone;  // workers whose threads have all exited
+    SessionLosses::Round losses;
   };
 
   // Loads the cursors, switches the session to drop-newest and corrects read positions that a
@@ -103,12 +100,10 @@ class SessionDrain {
     Stage stage = Stage::kQueued;
     int link = -1;
   };
-  static constexpr int64_t kMaxAheadNs = 10'000'000'000;    // a round takes less
-  static constexpr int64_t kMaxAgeNs = 86'400'000'000'000;  // a day
   static constexpr uint32_t kNoDomain = ~uint32_t{0};
 
   SessionDrain(SessionReader reader, const Mapping& mapping, RunModel& model, int64_t offset_ns)
-      : reader_(std::move(reader)), mapping_(mapping), model_(model), offset_ns_(offset_ns) {}
+      : reader_(std::move(reader)), mapping_(mapping), model_(model), clock_(offset_ns) {}
 
   Status LoadCursors(const Store& store);
   Status TakeDefinitions(Store& store);
@@ -131,29 +126,20 @@ class SessionDrain {
   };
   const CounterMeaning& MeaningOf(uint32_t counter);
   Status TakeOpenRanges(const SessionState& state, Round& round);
-  Status LoseTheRest(Store& store);
   void TakeOverflows(SessionState& state) const;
-  Status TakeLosses(Store& store, const SessionState& state, Round& round);
   Status Finish(Store& store, const SessionState& state, Round& round);
   Status FlushThread(Store& store, Thread& thread);
   Status SaveCursors(Store& store);
-  int64_t Ns(uint64_t ticks) const { return timeline_.ToMonotonic(ticks) + offset_ns_; }
-  // Whether a writer of good faith may have taken these ticks: not from the future, not
-  // overflowing.
-  bool Plausible(uint64_t ticks) const {
-    return ticks < (uint64_t{1} << 62) && Ns(ticks) >= 0 && Ns(ticks) <= now_ns_ + kMaxAheadNs;
-  }
   bool PlausibleTimes(const Record& record) const;
-  int64_t NsOrNow(uint64_t ticks) const { return Plausible(ticks) ? Ns(ticks) : now_ns_; }
-  // What windows look at: an absurdly old begin must not open a year of them.
-  int64_t Recent(int64_t ns) const { return std::max(ns, now_ns_ - kMaxAgeNs); }
-  void CountUndecodable();
+  void CountUndecodable() {
+    losses_.Count(LossCause::kUndecodable, clock_.now_ns(), clock_.now_ns());
+  }
 
   SessionReader reader_;
   const Mapping& mapping_;
   RunModel& model_;
-  const int64_t offset_ns_;
-  Timeline timeline_;
+  SessionClock clock_;
+  SessionLosses losses_{head()};
   ProcessRow process_;
   bool process_saved_ = false;
   int64_t last_ns_ = 0;
@@ -170,15 +156,8 @@ class SessionDrain {
   } schema_;
   std::map<uint32_t, std::vector<bool>> string_fields_;  // schemas that hold string ids
   size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0;
-  std::array<LossState, kLossCauses> losses_{};
-  int64_t losses_read_ns_ = 0;
-  int64_t now_ns_ = 0;  // when the round began
-  uint64_t newest_triple_ = 0;
   bool definitions_bad_ = false;
   bool unreadable_ = false;
-  uint64_t undecodable_ = 0;
-  bool undecodable_changed_ = false;
-  int64_t undecodable_first_ns_ = 0, undecodable_last_ns_ = 0;
   std::vector<uint64_t> words_;  // of the ring copied last
 };
 

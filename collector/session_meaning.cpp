@@ -201,9 +201,9 @@ Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round) {
                        std::span<const uint64_t> payload, bool on_thread, int worker) {
     if (domain != poolscope_domain_ && !mapping_.has_ranges()) return;
     Activity activity;
-    if (!Plausible(start) || !Annotate(domain, category, name, payload, activity)) return;
-    activity.begin_ns = Recent(Ns(start));
-    activity.end_ns = std::max(activity.begin_ns, now_ns_);
+    if (!clock_.Plausible(start) || !Annotate(domain, category, name, payload, activity)) return;
+    activity.begin_ns = clock_.Recent(clock_.Ns(start));
+    activity.end_ns = std::max(activity.begin_ns, clock_.now_ns());
     activity.on_thread = on_thread;
     activity.worker = worker;
     round.open.push_back(activity);
@@ -236,11 +236,11 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
   const auto close = [&](uint32_t tid, uint64_t start, uint32_t name, uint32_t category,
                          uint32_t domain, std::span<const uint64_t> payload, uint16_t depth,
                          uint8_t flags, uint64_t value) -> Status {
-    if (!Plausible(start)) return {};
+    if (!clock_.Plausible(start)) return {};
     auto thread = ThreadOf(store, tid);
     if (!thread.ok()) return thread.error();
     Event event;
-    event.start_ns = Ns(start);
+    event.start_ns = clock_.Ns(start);
     event.duration_ns = std::max<int64_t>(0, process_.end_ns - event.start_ns);
     event.category = category;
     event.depth = depth;
@@ -267,7 +267,7 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
         Annotate(domain, category, name, payload, activity)) {
       activity.worker = (*thread)->worker;
       activity.on_thread = (flags & kEventStartEnd) == 0;
-      activity.begin_ns = Recent(event.start_ns);
+      activity.begin_ns = clock_.Recent(event.start_ns);
       activity.end_ns = std::max(activity.begin_ns, event.end_ns());
       round.activities.push_back(activity);
     }
