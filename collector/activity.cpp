@@ -42,6 +42,16 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
       out.source = Field(values, kWaitSource);
       out.sequence = Field(values, kWaitSequence);
       return true;
+    case PayloadKind::kFault: {
+      const uint64_t fault = Field(values, kFaultKind, 0);
+      if (fault > static_cast<uint64_t>(FaultKind::kLost)) return false;
+      out.fault = static_cast<FaultKind>(fault);
+      out.source = Field(values, kFaultSource);
+      out.destination = Field(values, kFaultDestination);
+      out.sequence = Field(values, kFaultSequence);
+      out.wire_bytes = Bytes(values, kFaultBytes);
+      return true;
+    }
     case PayloadKind::kStep:
       out.step = Field(values, kStepNumber);
       out.version = Field(values, kStepVersion);

@@ -12,14 +12,15 @@ namespace poolscope {
 // ids of the RunModel, -1 where not known.
 struct Activity {
   Category category = Category::kNone;
-  Stage stage = Stage::kQueued;  // kTransfer only
-  bool on_thread = true;         // a range of the worker's own thread; false: start/end, or a mark
-  int worker = -1;               // whose thread recorded it
+  Stage stage = Stage::kQueued;         // kTransfer only
+  FaultKind fault = FaultKind::kRetry;  // kFault only
+  bool on_thread = true;  // a range of the worker's own thread; false: start/end, or a mark
+  int worker = -1;        // whose thread recorded it
   int link = -1;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   // Fields of the payload schema that the event carries, else kNoValue.
-  uint64_t source = kNoValue;  // transfers and waits
+  uint64_t source = kNoValue;  // transfers, waits and faults
   uint64_t destination = kNoValue;
   uint64_t sequence = kNoValue;
   uint64_t version = kNoValue;
@@ -36,11 +37,12 @@ struct Activity {
 // Whether the name of an annotated event of the category is a link's.
 constexpr bool NamesLink(Category category) {
   return category == Category::kTransfer || category == Category::kWaitLink ||
-         category == Category::kBlockedLink || category == Category::kDiscard;
+         category == Category::kBlockedLink || category == Category::kDiscard ||
+         category == Category::kFault;
 }
 
 // Which of annotate.h's payload schemas a group of values belongs to.
-enum class PayloadKind { kTransfer, kWork, kWait, kStep };
+enum class PayloadKind { kTransfer, kWork, kWait, kStep, kFault };
 // Takes the fields of a payload group into `out`. False: a value that no annotation writes.
 bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out);
 

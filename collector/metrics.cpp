@@ -37,6 +37,11 @@ const char* StageName(Stage stage) {
   return kNames[static_cast<size_t>(stage)];
 }
 
+Metric FaultMetric(FaultKind fault) {
+  return static_cast<Metric>(static_cast<size_t>(Metric::kLinkRetries) +
+                             static_cast<size_t>(fault));
+}
+
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 template <typename Series, typename Families, typename Gone>
@@ -133,6 +138,13 @@ void Metrics::Take(const RunRound& round) {
     if (activity.category == Category::kDiscard) {
       CounterOf(Metric::kLinkDiscarded, of_link).Increment();
     }
+    if (activity.category == Category::kFault) {
+      CounterOf(FaultMetric(activity.fault), of_link).Increment();
+      if (activity.fault == FaultKind::kRetry) {
+        CounterOf(Metric::kLinkWireBytes, of_link)
+            .Increment(static_cast<double>(activity.wire_bytes));
+      }
+    }
     if (activity.category != Category::kTransfer) continue;
     HistogramOf(Metric::kLinkTransferSeconds,
                 {{"run", run}, {"link", link}, {"stage", StageName(activity.stage)}})
@@ -206,7 +218,11 @@ void Metrics::TakeWindows(const RunModel& model, const std::string& run, const W
     GaugeOf(Metric::kLinkCapacity, labels).Set(static_cast<double>(link.capacity));
     GaugeOf(Metric::kLinkTraffic, labels).Set(link.traffic_share);
     GaugeOf(Metric::kLinkExposed, labels).Set(link.exposed_share);
-    CounterOf(Metric::kLinkDiscarded, labels);  // present, so that a rule on it is not blind
+    // Present, so that a rule on them is not blind.
+    CounterOf(Metric::kLinkDiscarded, labels);
+    for (size_t fault = 0; fault < link.faults.size(); ++fault) {
+      CounterOf(FaultMetric(static_cast<FaultKind>(fault)), labels);
+    }
   }
   (void)model;
 }

@@ -43,7 +43,8 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   const std::pair<uint32_t, PayloadKind> schemas[] = {{id(kTransferSchema), PayloadKind::kTransfer},
                                                       {id(kWorkSchema), PayloadKind::kWork},
                                                       {id(kWaitSchema), PayloadKind::kWait},
-                                                      {id(kStepSchema), PayloadKind::kStep}};
+                                                      {id(kStepSchema), PayloadKind::kStep},
+                                                      {id(kFaultSchema), PayloadKind::kFault}};
   std::vector<Activity> discards;
   const auto take = [&](const TrackRow& track, const EventBatch& batch) {
     const auto worker = workers.find(track.thread_id);

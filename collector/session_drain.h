@@ -152,7 +152,7 @@ class SessionDrain {
   std::map<uint32_t, CounterMeaning> counters_;
   uint32_t poolscope_domain_ = kNoDomain;  // index
   struct SchemaIds {
-    uint32_t transfer = 0, work = 0, wait = 0, step = 0;
+    uint32_t transfer = 0, work = 0, wait = 0, step = 0, fault = 0;
   } schema_;
   std::map<uint32_t, std::vector<bool>> string_fields_;  // schemas that hold string ids
   size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0;

@@ -31,6 +31,7 @@ Status SessionDrain::TakeDefinitions(Store& store) {
              : text == kWorkSchema   ? 2
              : text == kWaitSchema   ? 3
              : text == kStepSchema   ? 4
+             : text == kFaultSchema  ? 5
                                      : 0;
     };
     for (; strings_seen_ < known.strings.size(); ++strings_seen_) {
@@ -47,6 +48,9 @@ Status SessionDrain::TakeDefinitions(Store& store) {
           break;
         case 4:
           schema_.step = id;
+          break;
+        case 5:
+          schema_.fault = id;
           break;
         default:
           break;
@@ -185,7 +189,8 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
   const std::pair<uint32_t, PayloadKind> kinds[] = {{schema_.transfer, PayloadKind::kTransfer},
                                                     {schema_.work, PayloadKind::kWork},
                                                     {schema_.wait, PayloadKind::kWait},
-                                                    {schema_.step, PayloadKind::kStep}};
+                                                    {schema_.step, PayloadKind::kStep},
+                                                    {schema_.fault, PayloadKind::kFault}};
   for (const auto& [schema, kind] : kinds) {
     if (const auto values = Group(payload, schema); !values.empty()) {
       return TakeFields(kind, values, out);

@@ -95,6 +95,15 @@ void WindowBuilder::Add(const Activity& activity) {
     }
     return;
   }
+  if (activity.category == Category::kFault) {
+    if (activity.link < 0) return;
+    LinkSums& sums = link_sums_[BucketOf(activity.begin_ns)][activity.link];
+    ++sums.faults[static_cast<size_t>(activity.fault)];
+    if (activity.fault == FaultKind::kRetry) {
+      sums.wire_bytes += static_cast<int64_t>(activity.wire_bytes);
+    }
+    return;
+  }
   if (activity.category == Category::kTransfer && activity.link >= 0) {
     const Messages::Grown grown = messages_.Add(activity);
     const Stage stage = LifeStage(activity.stage);
@@ -358,6 +367,7 @@ void WindowBuilder::CloseLinks(int64_t begin, int64_t end, WindowRows& rows) {
       row.wire_bytes = sum.wire_bytes;
       row.discarded = sum.discarded;
       row.stage_ns = sum.stage_ns;
+      row.faults = sum.faults;
     }
     const LinkDepth::Window depth = depths_[id].Close(begin, end);
     row.depth_mean = depth.mean;

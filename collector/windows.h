@@ -78,6 +78,7 @@ class WindowBuilder {
   struct LinkSums {
     int64_t transfers = 0, raw_bytes = 0, wire_bytes = 0, discarded = 0;
     std::array<int64_t, 5> stage_ns{};
+    std::array<int64_t, 4> faults{};  // by FaultKind
   };
   struct VersionSums {
     int64_t applied = 0, lag_sum = 0, lag_max = 0;

@@ -39,7 +39,7 @@ enum EventColumn : int {
 
 constexpr const char* kCategories[] = {
     nullptr, "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
-    "input", "other_work", "step",     "discard",   "phase",        "host"};
+    "input", "other_work", "step",     "discard",   "phase",        "host",        "fault"};
 
 struct EventTable : sqlite3_vtab {
   explicit EventTable(sqlite3* connection) : sqlite3_vtab{}, db(connection), texts(connection) {}

@@ -18,6 +18,13 @@ constexpr Step kSteps[] = {
     // 1 -> 2: the range of a counter's values in its chunk; NULL in chunks written before.
     {"ALTER TABLE chunk ADD COLUMN min_value REAL; ALTER TABLE chunk ADD COLUMN max_value REAL;",
      "CREATE TEMP VIEW chunk AS SELECT *, NULL AS min_value, NULL AS max_value FROM main.chunk;"},
+    // 2 -> 3: what went wrong on a link's wire.
+    {"ALTER TABLE link_window ADD COLUMN retries INTEGER NOT NULL DEFAULT 0; "
+     "ALTER TABLE link_window ADD COLUMN corrupt INTEGER NOT NULL DEFAULT 0; "
+     "ALTER TABLE link_window ADD COLUMN duplicates INTEGER NOT NULL DEFAULT 0; "
+     "ALTER TABLE link_window ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;",
+     "CREATE TEMP VIEW link_window AS SELECT *, 0 AS retries, 0 AS corrupt, 0 AS duplicates, "
+     "0 AS lost FROM main.link_window;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 

@@ -163,13 +163,14 @@ struct LinkWindowRow {
   std::string link;
   int64_t start_ns = 0;
   int64_t window_ns = 0;
-  int64_t transfers = 0;  // whose wire stage ended in the window
-  int64_t raw_bytes = 0;  // counted at the sender
-  int64_t wire_bytes = 0;
-  double depth_mean = 0;  // time-weighted
+  int64_t transfers = 0;   // whose wire stage ended in the window
+  int64_t raw_bytes = 0;   // counted at the sender
+  int64_t wire_bytes = 0;  // what was sent again included
+  double depth_mean = 0;   // time-weighted
   double depth_max = 0;
   int64_t capacity = 0;
   int64_t discarded = 0;
+  std::array<int64_t, 4> faults{};    // by FaultKind
   std::array<int64_t, 5> stage_ns{};  // by Stage: sums over transfers
   double traffic_share = 0;           // mean over the sending pool's workers
   double exposed_share = 0;  // mean over the workers of both ends of their waits' link parts

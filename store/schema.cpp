@@ -148,6 +148,12 @@ std::string_view StateColumn(size_t state) {
   return names[state];
 }
 
+std::string_view FaultColumn(size_t fault) {
+  static constexpr std::array<std::string_view, 4> kNames = {"retries", "corrupt", "duplicates",
+                                                             "lost"};
+  return kNames[fault];
+}
+
 std::string_view StageColumn(size_t stage) {
   static constexpr std::string_view kNames[] = {"queued_ns", "encode_ns", "wire_ns", "decode_ns",
                                                 "apply_ns"};

@@ -18,6 +18,8 @@ struct Table;
 // "busy_ns": the column of a state, or of a stage.
 std::string_view StateColumn(size_t state);
 std::string_view StageColumn(size_t stage);
+// "retries": the column of a FaultKind.
+std::string_view FaultColumn(size_t fault);
 
 inline constexpr char kRunKey[] = "run";
 inline constexpr char kWindowStart[] = "start of the window";
@@ -212,11 +214,15 @@ struct Table<LinkWindowRow> {
     visit("window_ns", row.window_ns, kWindowLength);
     visit("transfers", row.transfers, "whose wire stage ended in the window");
     visit("raw_bytes", row.raw_bytes, "before encoding, counted at the sender");
-    visit("wire_bytes", row.wire_bytes, "what crossed the wire");
+    visit("wire_bytes", row.wire_bytes, "what crossed the wire, what was sent again included");
     visit("depth_mean", row.depth_mean, "messages in its buffers, time-weighted");
     visit("depth_max", row.depth_max, "messages");
     visit("capacity", row.capacity, "messages, 0 where not known");
     visit("discarded", row.discarded, "messages thrown away");
+    visit(FaultColumn(0), row.faults[0], "parts of messages that were sent again");
+    visit(FaultColumn(1), row.faults[1], "parts that arrived damaged");
+    visit(FaultColumn(2), row.faults[2], "parts that arrived once more");
+    visit(FaultColumn(3), row.faults[3], "messages that did not arrive (best effort)");
     for (size_t stage = 0; stage < row.stage_ns.size(); ++stage) {
       visit(StageColumn(stage), row.stage_ns[stage], "sum over transfers");
     }

@@ -35,8 +35,12 @@ enum class Category : uint32_t {
   kDiscard = 10,     // a mark: a message was thrown away (stale, aborted); name = link
   kPhase = 11,       // warm-up, compile, evaluation: left out of advice; name = phase
   kHost = 12,        // host work that feeds a device; name = operation
+  kFault = 13,       // a mark: something went wrong on a wire; name = link
 };
-inline constexpr Category kLastCategory = Category::kHost;
+inline constexpr Category kLastCategory = Category::kFault;
+
+// What went wrong on a wire, as in annotate.h.
+enum class FaultKind : uint64_t { kRetry = 0, kCorrupt = 1, kDuplicate = 2, kLost = 3 };
 
 enum class Stage : uint64_t {
   kQueued = 0,
@@ -78,6 +82,15 @@ enum WorkField : uint32_t {
 };
 inline constexpr std::string_view kWaitSchema = "poolscope.wait";
 enum WaitField : uint32_t { kWaitSource, kWaitSequence, kWaitFields };
+inline constexpr std::string_view kFaultSchema = "poolscope.fault";
+enum FaultField : uint32_t {
+  kFaultKind,
+  kFaultSource,
+  kFaultDestination,
+  kFaultSequence,
+  kFaultBytes,
+  kFaultFields
+};
 inline constexpr std::string_view kStepSchema = "poolscope.step";
 enum StepField : uint32_t {
   kStepNumber,

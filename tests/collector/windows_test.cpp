@@ -276,6 +276,25 @@ TEST_F(Windows, OwnEncodeAndDecode_AreLinkStatesAndTraffic) {
   EXPECT_EQ(windows[0].worker_links[0].traffic_ns, 100 * kMs);
 }
 
+TEST_F(Windows, Faults_AreCountedAndWhatIsSentAgainCrossesTheWire) {
+  Activity wire = Transfer(Stage::kWire, gradients_, 0, 900, 0, 1);
+  wire.raw_bytes = wire.wire_bytes = 1000;
+  builder_.Add(wire);
+  for (const auto& [kind, at] : {std::pair{FaultKind::kCorrupt, 100},
+                                 {FaultKind::kRetry, 200},
+                                 {FaultKind::kRetry, 400},
+                                 {FaultKind::kLost, 1500}}) {
+    Activity fault = At(Category::kFault, -1, at, at, gradients_);
+    fault.fault = kind;
+    fault.wire_bytes = 300;
+    builder_.Add(fault);
+  }
+  const auto windows = Close(2000);
+  EXPECT_EQ(windows[0].links[0].wire_bytes, 1600);
+  EXPECT_EQ(windows[0].links[0].faults, (std::array<int64_t, 4>{2, 1, 0, 0}));
+  EXPECT_EQ(windows[1].links[0].faults, (std::array<int64_t, 4>{0, 0, 0, 1}));
+}
+
 TEST_F(Windows, Depth_IsTimeWeighted) {
   builder_.Add(At(Category::kWork, compute_, 0, 100));
   builder_.Add(DepthSample{gradients_, kT0 + 250 * kMs, 4});

@@ -161,6 +161,9 @@ void MakeFormat1(const std::filesystem::path& path) {
   MakeStore(path, 9000);
   Sql(path,
       "ALTER TABLE chunk DROP COLUMN min_value; ALTER TABLE chunk DROP COLUMN max_value;"
+      "ALTER TABLE link_window DROP COLUMN retries; ALTER TABLE link_window DROP COLUMN corrupt;"
+      "ALTER TABLE link_window DROP COLUMN duplicates; ALTER TABLE link_window DROP COLUMN lost;"
+      "INSERT INTO link_window VALUES ('run', 1, 'l', 9, 3, 5, 5, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0);"
       "UPDATE meta SET value = '1' WHERE key = 'format'");
 }
 
@@ -172,6 +175,10 @@ TEST(StoreFile, OlderFormat_IsReadWithoutChangingIt) {
     const Store store = Opened(scratch / "run.db", kRead);
     EXPECT_EQ(AllEvents(store), Ranges(9000, 0).events);
     EXPECT_FALSE(store.Chunks(1, {})->front().min_value.has_value());
+    const auto windows = store.LinkWindows("run", {});
+    ASSERT_TRUE(windows.ok());
+    EXPECT_EQ(windows->front().transfers, 3);
+    EXPECT_EQ(windows->front().faults[0], 0);
   }
   EXPECT_EQ(Bytes(scratch / "run.db"), before);
 }
@@ -188,6 +195,7 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
   Opened(scratch / "run.db", kWrite);  // once is enough
   const Store store = Opened(scratch / "run.db", kRead);
   EXPECT_EQ(AllEvents(store), Ranges(10000, 0).events);
+  EXPECT_EQ(store.LinkWindows("run", {})->front().faults[3], 0);
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(static_cast<sqlite3*>(store.sqlite()), "SELECT value FROM meta", -1,
                      &statement, nullptr);

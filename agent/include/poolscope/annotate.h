@@ -14,6 +14,7 @@
 //            poolscope_queue_begin / poolscope_queue_end where another thread takes the message
 //   numbers  poolscope_counter / poolscope_sample: "<link>.depth", "<link>.credits", "loss", ...
 //   progress poolscope_step once per optimizer update, poolscope_discard per message thrown away
+//   faults   poolscope_fault for what went wrong on the wire of a link and was put right
 //
 // Begin/end pairs nest per thread. Work and wait ranges must not overlap on one thread: end the
 // work before waiting. A worker may have several threads: one that launches (POOLSCOPE_HOST) and
@@ -50,7 +51,8 @@ enum poolscope_category {
   POOLSCOPE_STEP = 9,          // mark: one optimizer update
   POOLSCOPE_DISCARD = 10,      // mark: a message was thrown away; name = link
   POOLSCOPE_PHASE = 11,        // warm-up, compile, evaluation: advice leaves it out; name = phase
-  POOLSCOPE_HOST = 12          // host work that feeds a device (launching); name = operation
+  POOLSCOPE_HOST = 12,         // host work that feeds a device (launching); name = operation
+  POOLSCOPE_FAULT = 13         // mark: something went wrong on the wire of link `name`
 };
 
 enum poolscope_stage {
@@ -61,6 +63,15 @@ enum poolscope_stage {
   POOLSCOPE_APPLY = 4,   // the consumer uses it (reduces a gradient, installs weights)
   POOLSCOPE_RECEIVE = 5  // the receiving process' part of the wire stage, which is then the
                          // sender's: on the wire is from the first begin until the last end
+};
+
+// What went wrong on a wire. The wire stage of a message lasts until all of it has arrived, however
+// often parts of it were sent; its wire_bytes are those of one crossing.
+enum poolscope_fault_kind {
+  POOLSCOPE_RETRY = 0,      // `bytes` of the message were sent again
+  POOLSCOPE_CORRUPT = 1,    // they arrived damaged and were thrown away
+  POOLSCOPE_DUPLICATE = 2,  // they arrived once more and were thrown away
+  POOLSCOPE_LOST = 3        // the message has not arrived and will not (best effort)
 };
 
 // What the cost of an operation grows with.
@@ -92,6 +103,14 @@ typedef struct poolscope_transfer {
   nvtxStringHandle_t codec;  // poolscope_name("bf16"); NULL is none
 } poolscope_transfer;
 
+typedef struct poolscope_fault_info {
+  uint64_t kind;    // enum poolscope_fault_kind
+  uint64_t source;  // the message, as in poolscope_transfer; what is not known: POOLSCOPE_NO_VALUE
+  uint64_t destination;
+  uint64_t sequence;
+  uint64_t bytes;  // of the wire
+} poolscope_fault_info;
+
 typedef struct poolscope_step_info {
   uint64_t step;           // number of the update, from 0
   uint64_t version;        // version of the weights that it made
@@ -104,7 +123,7 @@ typedef struct poolscope_step_info {
 struct poolscope_state_ {
   int ready;  // 0 not yet, 1 ready
   nvtxDomainHandle_t domain;
-  uint64_t work_schema, transfer_schema, wait_schema, step_schema;
+  uint64_t work_schema, transfer_schema, wait_schema, step_schema, fault_schema;
 };
 
 static inline uint64_t poolscope_schema_(nvtxDomainHandle_t domain, const char* name,
@@ -140,9 +159,10 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
   static const char* const work[] = {"step", "micro_batch", "version", "scope", "cpu_ns"};
   static const char* const wait[] = {"source", "sequence"};
   static const char* const step[] = {"step", "version", "tokens", "micro_batches", "loss"};
+  static const char* const fault[] = {"kind", "source", "destination", "sequence", "bytes"};
   static const char* const categories[] = {
       "",      "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
-      "input", "other_work", "step",     "discard",   "phase",        "host"};
+      "input", "other_work", "step",     "discard",   "phase",        "host",        "fault"};
   nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
   if (domain) {
     // Two threads that come here at once register the same content twice, which is harmless.
@@ -150,8 +170,10 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
         poolscope_schema_(domain, "poolscope.transfer", transfer, 11, 10, SIZE_MAX);
     state->work_schema = poolscope_schema_(domain, "poolscope.work", work, 5, SIZE_MAX, SIZE_MAX);
     state->wait_schema = poolscope_schema_(domain, "poolscope.wait", wait, 2, SIZE_MAX, SIZE_MAX);
+    state->fault_schema =
+        poolscope_schema_(domain, "poolscope.fault", fault, 5, SIZE_MAX, SIZE_MAX);
     state->step_schema = poolscope_schema_(domain, "poolscope.step", step, 5, SIZE_MAX, 4);
-    for (uint32_t i = 1; i < 13; ++i) nvtxDomainNameCategoryA(domain, i, categories[i]);
+    for (uint32_t i = 1; i < 14; ++i) nvtxDomainNameCategoryA(domain, i, categories[i]);
   }
   state->domain = domain;
   __atomic_store_n(&state->ready, 1, __ATOMIC_RELEASE);
@@ -319,6 +341,13 @@ static inline void poolscope_discard(nvtxStringHandle_t link, const poolscope_tr
   struct poolscope_state_* state = poolscope_state();
   if (state->domain) {
     poolscope_mark_(POOLSCOPE_DISCARD, link, state->transfer_schema, transfer, sizeof(*transfer));
+  }
+}
+
+static inline void poolscope_fault(nvtxStringHandle_t link, const poolscope_fault_info* fault) {
+  struct poolscope_state_* state = poolscope_state();
+  if (state->domain) {
+    poolscope_mark_(POOLSCOPE_FAULT, link, state->fault_schema, fault, sizeof(*fault));
   }
 }
 
