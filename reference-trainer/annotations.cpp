@@ -66,6 +66,19 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   count("lag_bound", options.lag_bound);
   count("warm_up_steps", options.schedule.warm_up_steps);
   text("stale", StaleName(options.stale));
+  const ReliabilityOptions& reliability = options.reliability;
+  for (const auto& [link, wire] :
+       {std::pair<std::string, WireOptions>{"gradients", reliability.gradients},
+        {"weights", reliability.weights},
+        {"requests", reliability.requests}}) {
+    if (!wire.in_blocks()) continue;
+    text((link + ".reliability").c_str(), wire.reliable ? "reliable" : "best-effort");
+    number((link + ".loss").c_str(), wire.faults.loss);
+    number((link + ".corruption").c_str(), wire.faults.corruption);
+    number((link + ".reorder").c_str(), wire.faults.reorder);
+    number((link + ".duplicate").c_str(), wire.faults.duplicate);
+    number((link + ".delay_ms").c_str(), static_cast<double>(wire.faults.delay_ns) / 1e6);
+  }
   text("optimizer.offload", OffloadName(options.state.offload.to));
   number("optimizer.resident_fraction",
          options.state.offload.to == Offload::kNone ? 1 : options.state.offload.resident_fraction);

@@ -20,6 +20,19 @@ Reserved Buffer::TryReserve(Signal& sender) {
   return Reserved::kYes;
 }
 
+bool Buffer::TryReserveSpare() {
+  std::lock_guard lock(mutex_);
+  if (closed_ || in_use_ == depth_ || !blocked_.empty()) return false;
+  ++in_use_;
+  return true;
+}
+
+void Buffer::Release() {
+  std::lock_guard lock(mutex_);
+  --in_use_;
+  WakeNext();
+}
+
 void Buffer::WakeNext() {
   if (in_use_ < depth_ && !blocked_.empty()) blocked_.front()->Notify();
 }

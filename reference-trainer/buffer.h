@@ -21,8 +21,14 @@ class Buffer {
   // kFull: `sender` is in line and is notified when it is its turn to try again.
   Reserved TryReserve(Signal& sender);
 
+  // A slot for a message that nobody asked to send; not where senders are in line for one.
+  bool TryReserveSpare();
+
   // The message of a slot reserved before has arrived. False: closed, it was thrown away.
   bool Deliver(MessagePtr message);
+
+  // It will not arrive.
+  void Release();
 
   // The oldest message that has arrived, or null. Frees its slot.
   MessagePtr TryTake();

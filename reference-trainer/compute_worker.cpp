@@ -22,7 +22,8 @@ ComputeWorker::ComputeWorker(Job& job, size_t index)
       fetch_(job.fetch
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
                  : nullptr),
-      held_(job.options().update_workers, 0) {}
+      held_(job.options().update_workers, 0),
+      missing_(job, index) {}
 
 void ComputeWorker::Probe() {
   if (index_ != 0) return;
@@ -100,11 +101,14 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
         break;
       case Admission::Start::kNothingLeft:
         if (held >= job_.coordinator->steps()) return std::nullopt;
+        again_ns = missing_.AskWhereDue(held_, held + 1);
         wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
         break;
       case Admission::Start::kNeedsWeights:
         if (fetch_ && held + 1 < job_.coordinator->steps()) {
           again_ns = fetch_->AskForVersion(held + 1, wait);
+        } else {
+          again_ns = missing_.AskWhereDue(held_, held + 1);
         }
         wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
         break;
@@ -151,12 +155,13 @@ void ComputeWorker::InstallArrived(OpenWait& wait) {
     if (before && before->block.codec.needs_every_message()) {
       Open(*job_.weights, *before, SizeOf(job_.ShardRanges(source)));
     }
-    before = std::move(message);
+    if (!before || before->version < message->version) before = std::move(message);
   }
   for (auto& [source, message] : newest) Install(std::move(message));
 }
 
 void ComputeWorker::Install(MessagePtr message) {
+  if (message->version <= held_[message->source]) return;
   const Ranges& ranges = job_.ShardRanges(message->source);
   Open(*job_.weights, *message, SizeOf(ranges));
   Apply(*job_.weights, *message, [&] {

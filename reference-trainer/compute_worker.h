@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "reference-trainer/missing_weights.h"
 #include "reference-trainer/parameter_fetch.h"
 #include "reference-trainer/worker.h"
 
@@ -31,12 +32,14 @@ class ComputeWorker : public Worker {
   // Takes all weights that have arrived and installs the newest of each shard. The others are only
   // decoded, and that only where the codec needs every message.
   void InstallArrived(OpenWait& wait);
+  // Not if what it holds is as new.
   void Install(MessagePtr message);
   uint64_t HeldVersion() const;
 
   const std::unique_ptr<Replica> replica_;       // null where nothing is computed
   const std::unique_ptr<ParameterFetch> fetch_;  // null where weights are pushed
   std::vector<uint64_t> held_;                   // version of each shard's weights
+  MissingWeights missing_;
 };
 
 }  // namespace poolscope::trainer

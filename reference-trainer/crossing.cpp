@@ -92,7 +92,8 @@ void Crossing::StartWaiting(int64_t start_ns, int64_t& lane_free_ns) {
   std::vector<uint8_t> contents = Pack(*message);
   message->block.bytes = {};  // what arrives is what came over the wire
   if (!rules_.reliable && !message->probe()) {
-    newest_[{source, destination}] = {contents, message->codec_name};
+    newest_[{source, destination}] = {contents, message->codec_name,
+                                      start_ns + LaneNs(fields.wire_bytes) + rules_.latency_ns};
   }
   uint64_t parts = 1;
   if (rules_.block_bytes > 0 && fields.wire_bytes > 0) {
@@ -162,7 +163,7 @@ void Crossing::Land(int64_t at_ns, const Landing& landing) {
   } else if (block.kind == BlockKind::kData) {
     TakeData(block, contents, at_ns);
   } else if (block.kind == BlockKind::kRequest) {
-    Answer(block);
+    Answer(block, at_ns);
   } else if (outbox_.Acknowledge(block)) {
     flying_.at(KeyOf(block)).settled = true;
   }
@@ -220,9 +221,9 @@ void Crossing::Ask(uint32_t source, uint32_t destination, uint64_t version, int6
   Launch(request, Seal(request, {}), now_ns + rules_.latency_ns);
 }
 
-void Crossing::Answer(const BlockHeader& request) {
+void Crossing::Answer(const BlockHeader& request, int64_t at_ns) {
   const auto newest = newest_.find({request.source, request.destination});
-  if (newest == newest_.end()) return;
+  if (newest == newest_.end() || newest->second.here_ns > at_ns - rules_.latency_ns) return;
   auto message = std::make_unique<Message>();
   if (!Unpack(newest->second.contents, *message) || message->version < request.version) return;
   message->codec_name = newest->second.codec_name;

@@ -26,26 +26,13 @@ struct CrossingRules {
   uint64_t seed = 0;
 };
 
-// What the wire did and what the ends made of it, without probes. Blocks, acknowledgements included
-// where not said otherwise.
-struct CrossingCounts {
-  uint64_t losses = 0;         // injected
-  uint64_t corruptions = 0;    // injected, and not lost
-  uint64_t repeats = 0;        // injected
-  uint64_t retries = 0;        // blocks of data sent again
-  uint64_t retried_bytes = 0;  // of them
-  uint64_t corrupt = 0;        // found damaged on arrival
-  uint64_t duplicates = 0;     // blocks of data that had arrived before
-  uint64_t lost = 0;           // best effort: messages that did not arrive
-};
-
 // Messages on a wire that loses, damages, repeats, delays and reorders blocks: a sequence of events
 // in time, for one thread, which says what time it is. Nothing here waits; a late call makes up for
 // it, since events happen in the order of their own times. Acknowledgements and requests cross the
 // other way, where they occupy no lane.
 class Crossing {
  public:
-  enum class Trouble { kRetry, kCorrupt, kDuplicate, kLost };
+  enum class Trouble { kRetry, kCorrupt, kDuplicate, kLost };  // as poolscope_fault_kind
 
   // What becomes of the messages; called from Advance().
   class Ends {
@@ -71,7 +58,7 @@ class Crossing {
   void Advance(int64_t now_ns);
   int64_t next_ns();  // when Advance() has something to do; INT64_MAX: after the next Enter()
 
-  const CrossingCounts& counts() const { return counts_; }
+  const FaultCounts& counts() const { return counts_; }
 
  private:
   using Key = std::tuple<uint32_t, uint32_t, uint64_t>;  // source, destination, number in stream
@@ -90,6 +77,7 @@ class Crossing {
   struct Newest {
     std::vector<uint8_t> contents;
     nvtxStringHandle_t codec_name;
+    int64_t here_ns;  // when it arrives, if nothing happens to it
   };
 
   static Key KeyOf(const BlockHeader& block);
@@ -105,7 +93,7 @@ class Crossing {
               bool copy = false);
   void Land(int64_t at_ns, const Landing& landing);
   void TakeData(const BlockHeader& block, std::span<const uint8_t> contents, int64_t at_ns);
-  void Answer(const BlockHeader& request);
+  void Answer(const BlockHeader& request, int64_t at_ns);
   void Settle(Flight flight);  // forgets it where nothing more can come
   void Meet(Trouble trouble, const BlockHeader& block);
 
@@ -120,7 +108,7 @@ class Crossing {
   std::multimap<int64_t, Landing> landings_;  // by time; those of one time as they were sent
   uint64_t requests_ = 0;
   std::map<std::pair<uint32_t, uint32_t>, Newest> newest_;  // best effort
-  CrossingCounts counts_;
+  FaultCounts counts_;
 };
 
 }  // namespace poolscope::trainer

@@ -20,6 +20,19 @@ struct Faults {
   }
 };
 
+// What the wire did and what the ends made of it, without probes. Blocks, acknowledgements included
+// where not said otherwise.
+struct FaultCounts {
+  uint64_t losses = 0;         // injected
+  uint64_t corruptions = 0;    // injected, and not lost
+  uint64_t repeats = 0;        // injected
+  uint64_t retries = 0;        // blocks of data sent again
+  uint64_t retried_bytes = 0;  // of them
+  uint64_t corrupt = 0;        // found damaged on arrival
+  uint64_t duplicates = 0;     // blocks of data that had arrived before
+  uint64_t lost = 0;           // best effort: messages that did not arrive
+};
+
 // What becomes of one block on one try.
 struct Fate {
   bool lost = false;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "reference-trainer/lossy_link.h"
 #include "reference-trainer/model/shard_layout.h"
 #include "reference-trainer/shaped_link.h"
 
@@ -21,7 +22,8 @@ WeightBlocks BlocksOf(const Options& options) {
 }  // namespace
 
 Fetch::Fetch(const Options& options, size_t compute_workers,
-             const std::vector<Signal*>& update_signals)
+             const std::vector<Signal*>& update_signals,
+             const std::function<void(const std::string&)>& fail)
     : options_(options.fetch),
       update_signals_(update_signals),
       compute_workers_(compute_workers),
@@ -35,8 +37,8 @@ Fetch::Fetch(const Options& options, size_t compute_workers,
       each = server_signals.emplace_back(std::make_unique<Signal>()).get();
     }
   }
-  requests =
-      std::make_unique<ShapedLink>("requests", options.requests.shape, compute_workers, servers);
+  requests = MakeLink("requests", options.requests.shape, options.reliability,
+                      options.reliability.requests, options.seed, compute_workers, servers, fail);
   if (options_.replication > 1) {
     replicas = std::make_unique<ShapedLink>("replicas", options.replicas.shape,
                                             options.update_workers, servers);

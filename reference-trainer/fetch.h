@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -41,7 +42,9 @@ class Fetch {
  public:
   // `compute_workers` that may ever be there. `update_signals`, by update worker, are those of who
   // serves between operations; they outlive this.
-  Fetch(const Options& options, size_t compute_workers, const std::vector<Signal*>& update_signals);
+  // `fail` gets what the link of requests could not deliver.
+  Fetch(const Options& options, size_t compute_workers, const std::vector<Signal*>& update_signals,
+        const std::function<void(const std::string&)>& fail);
 
   const WeightBlocks& blocks() const { return blocks_; }
 

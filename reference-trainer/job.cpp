@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "reference-trainer/local_coordinator.h"
+#include "reference-trainer/lossy_link.h"
 #include "reference-trainer/model/adamw.h"
 #include "reference-trainer/model/cpu_replica.h"
 #include "reference-trainer/model/cpu_shard.h"
-#include "reference-trainer/shaped_link.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -77,12 +77,16 @@ Job::Job(const Options& options, const Corpus* corpus)
   for (uint64_t i = 0; i < options.update_workers; ++i) {
     update_signals.push_back(std::make_unique<Signal>());
   }
-  gradients = std::make_unique<ShapedLink>("gradients", options.gradients.shape, compute_workers,
-                                           Pointers(update_signals));
-  weights = std::make_unique<ShapedLink>("weights", options.weights.shape, options.update_workers,
-                                         Pointers(compute_signals));
-  if (options.fetch.on)
-    fetch = std::make_unique<Fetch>(options, compute_workers, Pointers(update_signals));
+  const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
+  gradients = MakeLink("gradients", options.gradients.shape, options.reliability,
+                       options.reliability.gradients, options.seed, compute_workers,
+                       Pointers(update_signals), fail);
+  weights =
+      MakeLink("weights", options.weights.shape, options.reliability, options.reliability.weights,
+               options.seed, options.update_workers, Pointers(compute_signals), fail);
+  if (options.fetch.on) {
+    fetch = std::make_unique<Fetch>(options, compute_workers, Pointers(update_signals), fail);
+  }
 }
 
 std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) const {

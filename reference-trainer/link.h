@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reference-trainer/faults.h"
 #include "reference-trainer/message.h"
 #include "reference-trainer/signal.h"
 
@@ -26,10 +27,11 @@ class Link {
     size_t depth = 2;  // messages per receiver
   };
 
-  // What was handed over, without probes.
+  // What was handed over, without probes, and what it met on a bad wire.
   struct Traffic {
     uint64_t raw_bytes = 0;
-    uint64_t wire_bytes = 0;
+    uint64_t wire_bytes = 0;  // what was sent again not included
+    FaultCounts faults;
   };
 
   Link(std::string name, Shape shape, size_t senders, size_t receivers)
@@ -61,6 +63,10 @@ class Link {
   virtual MessagePtr TryTake(size_t destination) = 0;
   // The receiver has gone: senders no longer wait, what arrives is thrown away.
   virtual void Close(size_t destination) = 0;
+
+  // Best effort: `destination` misses a message of at least `version` from `source` and asks for
+  // the newest. It may come, late or not at all: ask again. Reliable links have nothing to answer.
+  virtual void AskAgain(size_t /*source*/, size_t /*destination*/, uint64_t /*version*/) {}
 
   virtual Traffic traffic() = 0;
 

@@ -218,6 +218,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddLink(app, "weights", "update to compute", options.weights);
   AddLink(app, "requests", "for weights, compute to update", options.requests);
   AddLink(app, "replicas", "of weights, update to update", options.replicas);
+  AddReliabilityOptions(app, options.reliability);
   AddFetchOptions(app, options.fetch);
   app.add_option("--link-probes", options.link_probes,
                  "small messages on each link before step 0, which show its latency")
@@ -266,11 +267,8 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     return WrongUsage(error);
   }
   if (const std::string error = CheckFetch(app, options); !error.empty()) return WrongUsage(error);
-  if (options.weights.codec.needs_every_message() && options.weights.shape.lanes > 1) {
-    return WrongUsage(
-        fmt::format("--weights-codec {} needs --weights-lanes 1: messages on several "
-                    "lanes may overtake each other",
-                    CodecName(options.weights.codec)));
+  if (const std::string error = CheckReliability(app, options); !error.empty()) {
+    return WrongUsage(error);
   }
   return options;
 }

@@ -13,6 +13,7 @@
 #include "reference-trainer/options_experts.h"
 #include "reference-trainer/options_fetch.h"
 #include "reference-trainer/options_input.h"
+#include "reference-trainer/options_reliability.h"
 #include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_state.h"
 
@@ -62,6 +63,7 @@ struct Options {
   LinkOptions gradients;
   LinkOptions weights;
   uint64_t link_probes = 3;  // small messages on each link before step 0
+  ReliabilityOptions reliability;
 
   // Emulated devices: as flags state or the cost model says, times already scaled.
   double forward_seconds = 0.010;       // per micro-batch

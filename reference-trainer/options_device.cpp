@@ -160,6 +160,11 @@ void ScaleTimes(Options& options) {
     shape->bytes_per_second /= scale;
     shape->latency_ns = std::llround(static_cast<double>(shape->latency_ns) * scale);
   }
+  ReliabilityOptions& reliability = options.reliability;
+  for (int64_t* ns : {&reliability.gradients.faults.delay_ns, &reliability.weights.faults.delay_ns,
+                      &reliability.requests.faults.delay_ns, &reliability.timeout_ns}) {
+    *ns = std::llround(static_cast<double>(*ns) * scale);
+  }
 }
 
 // The first of `flags` that was given, or null.

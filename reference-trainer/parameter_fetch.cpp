@@ -1,5 +1,7 @@
 #include "reference-trainer/parameter_fetch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -123,6 +125,7 @@ void ParameterFetch::Ask(size_t block) {
   if (entry.asked && entry.asked_version == version_) {
     ++entry.repeats;
     ++asked_again_;
+    GiveUpWhereLost(entry);
   } else {
     entry.repeats = 0;
   }
@@ -144,6 +147,18 @@ void ParameterFetch::Ask(size_t block) {
   worker_.HandOver(
       *job_.fetch->requests, std::move(message), [this](OpenWait& wait) { TakeArrived(wait); },
       true);
+}
+
+void ParameterFetch::GiveUpWhereLost(Entry& entry) {
+  const ReliabilityOptions& reliability = job_.options().reliability;
+  if (reliability.requests.reliable && reliability.weights.reliable) return;
+  if (job_.coordinator->version() < version_) entry.repeats = 0;  // not lost, not made
+  if (entry.repeats < reliability.limit) return;
+  job_.coordinator->Fail(
+      fmt::format("link weights: version {} from worker {} to worker {} did not get through in {} "
+                  "tries (--retransmit-limit)",
+                  version_, entry.holder, index_, entry.repeats));
+  throw Abandoned{};
 }
 
 void ParameterFetch::TakeArrived(OpenWait& wait) {

@@ -55,6 +55,8 @@ class ParameterFetch : public WeightSource {
   // ask again.
   int64_t AskFor(const Groups& groups, OpenWait& wait);
   void Ask(size_t block);
+  // Best effort: fails the run after --retransmit-limit repeats. Throws Abandoned.
+  void GiveUpWhereLost(Entry& entry);
   void Evict();
   void SetResident(size_t block, bool resident);
   template <typename F>

@@ -29,7 +29,7 @@ class Retry {
   bool exhausted() const { return tries_ >= patience_.limit; }
 
  private:
-  const Patience patience_;
+  Patience patience_;
   uint32_t tries_ = 0;
   int64_t due_ns_ = INT64_MAX;
 };

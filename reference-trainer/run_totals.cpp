@@ -42,6 +42,19 @@ std::string JsonOf(const FetchTotals& fetch) {
       fmt::join(hottest, ","));
 }
 
+// Visits the links that met faults.
+template <typename F>
+void ForFaults(const RunTotals& totals, const F& visit) {
+  const auto look = [&](const char* link, const FaultCounts& faults) {
+    if (faults.losses + faults.corruptions + faults.repeats + faults.retries > 0) {
+      visit(link, faults);
+    }
+  };
+  look("gradients", totals.gradients.faults);
+  look("weights", totals.weights.faults);
+  look("requests", totals.requests.faults);
+}
+
 std::string TextOf(const std::vector<uint64_t>& tokens) {
   const auto sum = static_cast<double>(std::accumulate(tokens.begin(), tokens.end(), 0ULL));
   if (sum == 0) return "";
@@ -55,7 +68,14 @@ std::string TextOf(const std::vector<uint64_t>& tokens) {
 }  // namespace
 
 std::string Text(const RunTotals& totals) {
-  return TextOf(totals.expert_tokens) + (totals.fetch ? TextOf(*totals.fetch) : "");
+  std::string text = TextOf(totals.expert_tokens);
+  ForFaults(totals, [&](const char* link, const FaultCounts& faults) {
+    text += fmt::format(
+        "{}: {} blocks sent again ({:.4g} MB), {} damaged, {} duplicates, {} messages lost\n", link,
+        faults.retries, static_cast<double>(faults.retried_bytes) / 1e6, faults.corrupt,
+        faults.duplicates, faults.lost);
+  });
+  return text + (totals.fetch ? TextOf(*totals.fetch) : "");
 }
 
 std::string Json(const RunTotals& totals) {
@@ -63,6 +83,15 @@ std::string Json(const RunTotals& totals) {
   if (!totals.expert_tokens.empty()) {
     json += fmt::format(",\"expert_tokens\":[{}]", fmt::join(totals.expert_tokens, ","));
   }
+  std::string links;
+  ForFaults(totals, [&](const char* link, const FaultCounts& faults) {
+    links += fmt::format(
+        "{}\"{}\":{{\"retries\":{},\"retried_bytes\":{},\"corrupt\":{},\"duplicates\":{},"
+        "\"lost\":{}}}",
+        links.empty() ? "" : ",", link, faults.retries, faults.retried_bytes, faults.corrupt,
+        faults.duplicates, faults.lost);
+  });
+  if (!links.empty()) json += ",\"faults\":{" + links + "}";
   return json + (totals.fetch ? JsonOf(*totals.fetch) : "");
 }
 

@@ -33,6 +33,28 @@ TEST(Buffer, Delivery_WakesTheReceiver) {
   EXPECT_NE(receiver.Ticket(), ticket);
 }
 
+TEST(Buffer, ASlotWhoseMessageIsLost_IsFreeAgain) {
+  Signal receiver, sender;
+  Buffer buffer(1, receiver);
+  buffer.TryReserve(sender);
+  EXPECT_EQ(buffer.TryReserve(sender), Reserved::kFull);
+  const uint64_t ticket = sender.Ticket();
+  buffer.Release();
+  sender.WaitPast(ticket);
+  EXPECT_EQ(buffer.TryReserve(sender), Reserved::kYes);
+}
+
+TEST(Buffer, ASpareSlot_IsOneThatNobodyIsInLineFor) {
+  Signal receiver, sender;
+  Buffer buffer(1, receiver);
+  EXPECT_TRUE(buffer.TryReserveSpare());
+  EXPECT_FALSE(buffer.TryReserveSpare());
+  EXPECT_EQ(buffer.TryReserve(sender), Reserved::kFull);
+  buffer.Release();
+  EXPECT_FALSE(buffer.TryReserveSpare());
+  EXPECT_EQ(buffer.TryReserve(sender), Reserved::kYes);
+}
+
 TEST(Buffer, BlockedSenders_GetSlotsInTheOrderOfTheirWaiting) {
   Signal receiver, first, second, third;
   Buffer buffer(1, receiver);

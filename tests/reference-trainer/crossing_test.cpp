@@ -129,7 +129,7 @@ TEST(Crossing, OverABadWire_DeliversEachMessageOnceInOrder) {
         wire.Run();
         wire.ExpectAll(3, 50, bytes);
         EXPECT_TRUE(wire.failed.empty());
-        const CrossingCounts& counts = wire.crossing.counts();
+        const FaultCounts& counts = wire.crossing.counts();
         EXPECT_GT(counts.duplicates, 20u);
         EXPECT_EQ(counts.corrupt, counts.corruptions);  // every one was caught
         EXPECT_GT(counts.corrupt, 20u);
@@ -147,7 +147,7 @@ TEST(Crossing, Retries_AreAsManyAsFaultsWereInjected) {
     for (uint64_t i = 0; i < 100; ++i) wire.Send(0, i, 1000, 1000);
     wire.Run();
     wire.ExpectAll(1, 100, 1000);
-    const CrossingCounts& counts = wire.crossing.counts();
+    const FaultCounts& counts = wire.crossing.counts();
     // A try fails where its block or its acknowledgement is lost or damaged; then, and only then,
     // it is made again. 1000 blocks of ten in a hundred to lose, twice.
     EXPECT_EQ(counts.retries, counts.losses + counts.corruptions);

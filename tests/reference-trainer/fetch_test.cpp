@@ -185,7 +185,7 @@ TEST(Fetch, LeastLoadedHolder_IsTheOneWithTheFewestBytesOnTheirWay) {
   Signal signals[3];
   for (const Routing routing : {Routing::kNearest, Routing::kLeastLoaded}) {
     options.fetch.routing = routing;
-    Fetch fetch(options, 1, {&signals[0], &signals[1], &signals[2]});
+    Fetch fetch(options, 1, {&signals[0], &signals[1], &signals[2]}, {});
     std::vector<size_t> asked(3, 0);
     for (int i = 0; i < 6; ++i) ++asked[fetch.Ask(0, 0)];
     EXPECT_EQ(asked, routing == Routing::kNearest ? (std::vector<size_t>{0, 6, 0})

@@ -40,12 +40,35 @@ TEST(Options, ByDefault_AreSynchronousOnTheCpu) {
 }
 
 TEST(Options, Wrong_ExitWithTwoAndOneLine) {
-  for (const char* line :
-       {"--bogus", "surplus", "--steps 0", "--steps x", "--mode half", "--stale maybe",
-        "--gradients-bandwidth 2X", "--gradients-bandwidth -1", "--gradient-bytes 1M",
-        "--forward-ms 5", "--sync --async", "--mode monolithic --async", "--heads 3 --width 64",
-        "--device emulated --weight-bytes 9e99", "--gradients-codec zip", "--compute-workers 0",
-        "--data"}) {
+  for (const char* line : {"--bogus",
+                           "surplus",
+                           "--steps 0",
+                           "--steps x",
+                           "--mode half",
+                           "--stale maybe",
+                           "--gradients-bandwidth 2X",
+                           "--gradients-bandwidth -1",
+                           "--gradient-bytes 1M",
+                           "--forward-ms 5",
+                           "--sync --async",
+                           "--mode monolithic --async",
+                           "--heads 3 --width 64",
+                           "--device emulated --weight-bytes 9e99",
+                           "--gradients-codec zip",
+                           "--compute-workers 0",
+                           "--data",
+                           "--gradients-loss 1.1",
+                           "--weights-delay-ms -1",
+                           "--block-bytes 64k",
+                           "--block-bytes 0 --gradients-loss 0.1",
+                           "--retransmit-limit 3",
+                           "--retransmit-timeout-ms 5",
+                           "--gradients-reliability best-effort",
+                           "--async --gradients-reliability best-effort",
+                           "--weights-reliability perhaps",
+                           "--mode monolithic --gradients-loss 0.1",
+                           "--weights-codec 1bit-delta --weights-lanes 2",
+                           "--weights-codec 1bit-delta --weights-reliability best-effort"}) {
     const auto parsed = Parse(line);
     const Exit* exit = std::get_if<Exit>(&parsed);
     ASSERT_NE(exit, nullptr) << line;
@@ -53,6 +76,24 @@ TEST(Options, Wrong_ExitWithTwoAndOneLine) {
     EXPECT_EQ(std::count(exit->text.begin(), exit->text.end(), '\n'), 1) << exit->text;
     EXPECT_EQ(exit->text.back(), '\n');
   }
+}
+
+TEST(Options, OfABadNetwork_AreUnderstood) {
+  const Options options = Good(
+      "--weights-codec 1bit-delta --weights-lanes 2 --weights-loss 0.25 --weights-delay-ms 1.5 "
+      "--weights-latency-ms 2 --gradients-reliability reliable --block-bytes 64k "
+      "--retransmit-limit 7");
+  const auto rules = [&](const WireOptions& wire, const LinkOptions& link) {
+    return RulesOf(options.reliability, wire, link.shape, 1);
+  };
+  const auto weights = rules(options.reliability.weights, options.weights);
+  EXPECT_EQ(weights->faults.loss, 0.25);
+  EXPECT_EQ(weights->lanes, 2u);
+  EXPECT_EQ(weights->block_bytes, 64'000u);
+  EXPECT_EQ(weights->patience.timeout_ns, 24'000'000);  // 10 ms, 4 × (2 ms + 1.5 ms)
+  EXPECT_EQ(weights->patience.limit, 7u);
+  EXPECT_TRUE(rules(options.reliability.gradients, options.gradients));
+  EXPECT_FALSE(rules(Good("").reliability.gradients, options.gradients));
 }
 
 TEST(Options, Help_ExitsWithZero) {
