@@ -102,6 +102,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }
   AnnotateInput(options.input);
+  AnnotateSlowness(options.slowness);
   for (const auto& [name, figures] : codecs) {
     const std::string codec = "codec." + name;
     number((codec + ".ratio").c_str(), figures.ratio);

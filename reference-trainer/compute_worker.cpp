@@ -148,8 +148,7 @@ void ComputeWorker::SendGradients(const Message& header, const Admission::Attemp
 void ComputeWorker::InstallArrived(OpenWait& wait) {
   if (fetch_) return fetch_->TakeArrived(wait);
   std::map<uint64_t, MessagePtr> newest;  // by source
-  while (MessagePtr message = job_.weights->TryTake(index_)) {
-    wait.End(message->source, message->sequence);
+  while (MessagePtr message = TryReceive(*job_.weights, wait)) {
     const uint64_t source = message->source;
     MessagePtr& before = newest[source];
     if (before && before->block.codec.needs_every_message()) {

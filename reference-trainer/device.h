@@ -18,6 +18,9 @@ class Device {
   // the thread's CPU time in nanoseconds, POOLSCOPE_NO_VALUE where that says nothing.
   virtual uint64_t Run(double seconds, const std::function<void()>& math) = 0;
 
+  // What is run from now on is for `step`.
+  virtual void AtStep(uint64_t /*step*/) {}
+
   // The worker has waited: the next operation does not directly follow the one before.
   virtual void Waited() {}
 };

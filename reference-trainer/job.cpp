@@ -7,6 +7,7 @@
 #include "reference-trainer/model/adamw.h"
 #include "reference-trainer/model/cpu_replica.h"
 #include "reference-trainer/model/cpu_shard.h"
+#include "reference-trainer/slow_device.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -90,9 +91,19 @@ Job::Job(const Options& options, const Corpus* corpus)
 }
 
 std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) const {
-  if (!options_.devices.emulated()) return std::make_unique<CpuDevice>();
-  return std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number,
-                                          spec.number ? shared_devices_.at(*spec.number) : nullptr);
+  // Compute workers that join later come after those of the update pool.
+  const uint64_t compute = options_.compute_workers, update = options_.update_workers;
+  const WorkerName worker = number < compute            ? WorkerName{"compute", number}
+                            : number < compute + update ? WorkerName{"update", number - compute}
+                                                        : WorkerName{"compute", number - update};
+  const bool emulated = options_.devices.emulated();
+  std::unique_ptr<Device> device = std::make_unique<CpuDevice>();
+  if (emulated) {
+    device = std::make_unique<EmulatedDevice>(
+        options_.jitter, options_.seed * 1000003 + number,
+        spec.number ? shared_devices_.at(*spec.number) : nullptr);
+  }
+  return Slowed(std::move(device), emulated, options_.slowness, worker);
 }
 
 std::unique_ptr<Replica> Job::MakeReplica() const {

@@ -231,6 +231,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddStateOptions(app, options.state);
   AddInputOptions(app, options.input);
   AddScheduleOptions(app, options.schedule);
+  AddSlownessOptions(app, options.slowness);
   app.add_option("--scenario", options.scenario,
                  "a bottleneck with a known cause; flags given beside it override its own")
       ->type_name("NAME");
@@ -270,6 +271,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   if (const std::string error = CheckReliability(app, options); !error.empty()) {
     return WrongUsage(error);
   }
+  if (const std::string error = CheckSlowness(options); !error.empty()) return WrongUsage(error);
   return options;
 }
 

@@ -15,6 +15,7 @@
 #include "reference-trainer/options_input.h"
 #include "reference-trainer/options_reliability.h"
 #include "reference-trainer/options_schedule.h"
+#include "reference-trainer/options_slowness.h"
 #include "reference-trainer/options_state.h"
 
 namespace CLI {
@@ -80,6 +81,7 @@ struct Options {
   FetchOptions fetch;
   // Of parameter fetch; requests are many and small.
   LinkOptions requests{{0, 0, 1, 16}, {}}, replicas;
+  SlownessOptions slowness;
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none

@@ -12,6 +12,7 @@ namespace poolscope::trainer {
 
 void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,
           const std::function<void()>& math) {
+  device.AtStep(work.step);
   poolscope_begin(POOLSCOPE_WORK, name);
   work.cpu_ns = device.Run(seconds, math);
   poolscope_end_work(&work);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "reference-trainer/timing.h"
+
 namespace poolscope::trainer {
 namespace {
 
@@ -54,6 +56,7 @@ void Worker::Encode(Link& link, const Codec& codec, Message& message, std::span<
 
 bool Worker::HandOver(Link& link, MessagePtr message,
                       const std::function<void(OpenWait&)>& meanwhile, bool annotate) {
+  if (annotate) Pause(job_.options().slowness.Before(link.name()));
   OpenWait wait;
   for (;;) {
     const uint64_t ticket = signal_.Ticket();
@@ -76,14 +79,25 @@ MessagePtr Worker::Receive(Link& link) {
   for (;;) {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
-    if (MessagePtr message = link.TryTake(index_)) {
-      wait.End(message->source, message->sequence);
-      return message;
-    }
+    if (MessagePtr message = TryReceive(link, wait)) return message;
     wait.Begin(POOLSCOPE_WAIT_LINK, link.annotation());
     device_->Waited();
     signal_.WaitPast(ticket);
   }
+}
+
+MessagePtr Worker::TryReceive(Link& link, OpenWait& wait) {
+  MessagePtr message = link.TryTake(index_);
+  if (!message) return nullptr;
+  wait.End(message->source, message->sequence);
+  Pause(job_.options().slowness.After(link.name()));
+  return message;
+}
+
+void Worker::Pause(double seconds) {
+  if (seconds <= 0) return;
+  SleepUntilNs(NowNs() + std::llround(seconds * 1e9));
+  device_->Waited();
 }
 
 void Worker::Open(const Link& link, Message& message, size_t count) {

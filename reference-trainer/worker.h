@@ -28,6 +28,8 @@ class Worker {
 
   // Waits for the next message of `link`.
   MessagePtr Receive(Link& link);
+  // The next message that has arrived, or null; ends the wait.
+  MessagePtr TryReceive(Link& link, OpenWait& wait);
 
   // Decodes into message.values[count], 0 where nothing is computed; fails the run where the block
   // is damaged.
@@ -61,6 +63,8 @@ class Worker {
 
  private:
   CodecUse UseOf(const Link& link) const;
+  // The pause that the options put before a hand-over, or after a message was taken out.
+  void Pause(double seconds);
   // Whether encode and decode are stages of their own.
   bool Staged(const Codec& codec) const;
 

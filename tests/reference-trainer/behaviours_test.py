@@ -1,8 +1,9 @@
 """What workers do besides their work, read back from the store."""
 
+import statistics
 import unittest
 
-from traced_run import TracedRun
+from traced_run import DECODE, ENCODE, QUEUED, WIRE, TracedRun
 
 MATHLESS = ["--device", "emulated", "--math", "none"]
 
@@ -31,6 +32,46 @@ class Behaviours(TracedRun):
         self.assertEqual({each["thread"] for each in prepared}, {"data/0", "data/1", "data/2"})
         ready = [float(each["value"]) for each in self.events if each["name"] == "data.ready"]
         self.assertLessEqual(max(ready), 8 + 2)
+
+    def median(self, name, worker, steps):
+        """Milliseconds of a worker's operation in these steps."""
+        return statistics.median((each["end_ns"] - each["start_ns"]) / 1e6
+                                 for each in self.of("work", name=name, worker_index=worker)
+                                 if each["payload"]["step"] in steps)
+
+    def test_a_slow_worker_is_slow_in_its_steps_alone_and_a_stall_happens_once(self):
+        self.trace(*MATHLESS, "--steps", "24", "--forward-ms", "4", "--backward-ms", "4",
+                   "--update-ms", "4", "--slow", "compute/1=2.5@8-15", "--stall", "update/0@5:150")
+        slow = self.median("forward", 1, range(8, 16))
+        for worker, steps in ((1, range(8)), (1, range(16, 24)), (0, range(8, 16))):
+            self.assertGreater(slow, 2 * self.median("forward", worker, steps))
+        stalled = [each["payload"]["step"] for each in self.of("work", name="optimizer")
+                   if each["end_ns"] - each["start_ns"] > 100e6]
+        self.assertEqual(stalled, [5])
+        self.assertEqual(self.settings()["slow.compute/1"], "2.5")
+
+    def test_a_slow_worker_of_real_arithmetic_takes_wall_time_not_cpu_time(self):
+        self.trace("--steps", "10", "--slow", "compute/0=4")
+        def shares(worker):
+            return [each["payload"]["cpu_ns"] / (each["end_ns"] - each["start_ns"])
+                    for each in self.of("work", name="backward", worker_index=worker)]
+        self.assertLess(max(shares(0)), 0.3)
+        self.assertGreater(max(shares(1)), 0.5)
+
+    def test_pauses_lie_around_transfers(self):
+        self.trace("--steps", "8", "--pause-link", "gradients:before=6,after=9")
+        decoded = 0
+        for stages in self.messages("gradients").values():
+            if ENCODE not in stages:  # a probe
+                continue
+            self.assertGreater(stages[QUEUED]["start_ns"] - stages[ENCODE]["end_ns"], 6e6)
+            self.assertGreater(stages[DECODE]["start_ns"] - stages[WIRE]["end_ns"], 9e6)
+            decoded += 1
+        self.assertEqual(decoded, 16)
+        weights = [each[DECODE]["start_ns"] - each[WIRE]["end_ns"]
+                   for each in self.messages("weights").values() if DECODE in each]
+        self.assertLess(min(weights), 6e6)
+        self.assertGreater(self.spent("update", "idle"), 0.5 * 16 * 9e-3)
 
 
 if __name__ == "__main__":
