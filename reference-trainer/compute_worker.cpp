@@ -51,17 +51,18 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
   sum.micro_batches = attempt.micro_batches;
   const ModelOptions& model = job_.options().model;
   sum.tokens = attempt.micro_batches * attempt.sequences * model.context;
+  const Drained drained(*device_);
   if (replica_) replica_->ClearGradients();
   const auto parts = static_cast<double>(attempt.micro_batches + 1);  // the last one is sending
   for (uint64_t i = 0; i < attempt.micro_batches; ++i) {
     MayDepart(attempt.version, static_cast<double>(i) / parts);
     const uint64_t offset = i * attempt.stride;
-    const double loss = ForwardBackward(job_, *device_, signal_, replica_.get(),
-                                        {attempt.step, attempt.micro_batch + offset,
-                                         attempt.version, attempt.data + offset, attempt.sequences},
-                                        fetch_.get());
-    sum.loss_sum += loss * static_cast<double>(attempt.sequences);
+    ForwardBackward(job_, *device_, signal_, replica_.get(),
+                    {attempt.step, attempt.micro_batch + offset, attempt.version,
+                     attempt.data + offset, attempt.sequences},
+                    sum.loss_sum, fetch_.get());
   }
+  device_->Synchronize();
   if (fetch_) sum.version = fetch_->oldest_version();
   SendGradients(sum, attempt);
 }

@@ -16,6 +16,20 @@ constexpr int64_t kMaxMadeUpNs = 2'000'000;
 
 }  // namespace
 
+void Device::Launch(Operation operation) {
+  AtStep(operation.work.step);
+  poolscope_begin(POOLSCOPE_WORK, operation.name);
+  operation.work.cpu_ns = Run(operation.seconds, operation.math);
+  poolscope_end_work(&operation.work);
+}
+
+Drained::~Drained() {
+  try {
+    device_.Synchronize();
+  } catch (...) {  // whoever leaves the scope has a better reason
+  }
+}
+
 uint64_t CpuDevice::Run(double, const std::function<void()>& math) {
   const uint64_t before = ThreadCpuNs();
   if (math) math();

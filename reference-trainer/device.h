@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poolscope/annotate.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,6 +10,14 @@
 #include <utility>
 
 namespace poolscope::trainer {
+
+// A piece of a worker's own work.
+struct Operation {
+  nvtxStringHandle_t name = nullptr;
+  double seconds = 0;  // on an emulated device
+  poolscope_work work = {};
+  std::function<void()> math;  // may be empty
+};
 
 // What a worker computes on. One per worker, used by its thread alone.
 class Device {
@@ -21,8 +31,25 @@ class Device {
   // What is run from now on is for `step`.
   virtual void AtStep(uint64_t /*step*/) {}
 
+  // Runs an operation as annotated work, or lets the device run it after those launched before. Its
+  // math may not have been done before Synchronize, which throws what math has thrown.
+  virtual void Launch(Operation operation);
+  virtual void Synchronize() {}
+
   // The worker has waited: the next operation does not directly follow the one before.
   virtual void Waited() {}
+};
+
+// Waits at the end of its scope for all that was launched, however the scope is left.
+class Drained {
+ public:
+  explicit Drained(Device& device) : device_(device) {}
+  ~Drained();
+  Drained(const Drained&) = delete;
+  Drained& operator=(const Drained&) = delete;
+
+ private:
+  Device& device_;
 };
 
 // Real arithmetic: an operation takes what it takes.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "reference-trainer/host_fed_device.h"
 #include "reference-trainer/local_coordinator.h"
 #include "reference-trainer/lossy_link.h"
 #include "reference-trainer/model/adamw.h"
@@ -103,7 +104,9 @@ std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) c
         options_.jitter, options_.seed * 1000003 + number,
         spec.number ? shared_devices_.at(*spec.number) : nullptr);
   }
-  return Slowed(std::move(device), emulated, options_.slowness, worker);
+  device = Slowed(std::move(device), emulated, options_.slowness, worker);
+  if (options_.host.seconds == 0) return device;
+  return std::make_unique<HostFedDevice>(std::move(device), options_.host, worker);
 }
 
 std::unique_ptr<Replica> Job::MakeReplica() const {

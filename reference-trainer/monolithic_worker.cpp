@@ -19,17 +19,19 @@ void RunMonolithic(Job& job) {
     record.compute_workers = 1;
     if (replica) replica->ClearGradients();
     double loss_sum = 0;
+    const Drained drained(*device);
     for (uint64_t m = 0; m < plan->micro_batches; ++m) {
-      loss_sum += ForwardBackward(job, *device, signal, replica.get(),
-                                  {step, m, step, plan->first + m, plan->sequences});
+      ForwardBackward(job, *device, signal, replica.get(),
+                      {step, m, step, plan->first + m, plan->sequences}, loss_sum);
       record.tokens += job.tokens_of_micro_batch();
     }
+    device->Synchronize();
     record.tokens_total = tokens += record.tokens;
     if (shard) shard->Add(replica->Gradients(job.AllRanges()));
     Optimize(job, *device, shard.get(), 0, *plan, record.tokens);
     job.coordinator->Updated(0);
     if (replica) replica->Install(job.AllRanges(), shard->values());
-    record.loss = loss_sum / static_cast<double>(plan->micro_batches);
+    record.loss = loss_sum / static_cast<double>(plan->micro_batches * plan->sequences);
     TellStep(job, record, *plan);
   }
 }

@@ -129,6 +129,18 @@ void AddRun(CLI::App& app, Raw& raw, Options& options) {
       ->type_name("FILE");
 }
 
+// Times that are no device's or link's, as --time-scale wants them.
+void ScaleBehaviours(Options& options) {
+  const double scale = options.devices.time_scale;
+  options.input.delay_seconds *= scale;
+  options.host.seconds *= scale;
+  for (auto& each : options.slowness.stalls) each.seconds *= scale;
+  for (auto& each : options.slowness.pauses) {
+    each.before_seconds *= scale;
+    each.after_seconds *= scale;
+  }
+}
+
 }  // namespace
 
 const char* ModeName(Mode mode) {
@@ -232,6 +244,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddInputOptions(app, options.input);
   AddScheduleOptions(app, options.schedule);
   AddSlownessOptions(app, options.slowness);
+  AddHostOptions(app, options.host);
   app.add_option("--scenario", options.scenario,
                  "a bottleneck with a known cause; flags given beside it override its own")
       ->type_name("NAME");
@@ -259,6 +272,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   if (const std::string error = ResolveDevices(app, options); !error.empty()) {
     return WrongUsage(error);
   }
+  ScaleBehaviours(options);
   if (const std::string error = CheckModel(app, options.model); !error.empty()) {
     return WrongUsage(error);
   }
@@ -272,6 +286,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     return WrongUsage(error);
   }
   if (const std::string error = CheckSlowness(options); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckHost(app, options); !error.empty()) return WrongUsage(error);
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include "reference-trainer/options_device.h"
 #include "reference-trainer/options_experts.h"
 #include "reference-trainer/options_fetch.h"
+#include "reference-trainer/options_host.h"
 #include "reference-trainer/options_input.h"
 #include "reference-trainer/options_reliability.h"
 #include "reference-trainer/options_schedule.h"
@@ -82,6 +83,7 @@ struct Options {
   // Of parameter fetch; requests are many and small.
   LinkOptions requests{{0, 0, 1, 16}, {}}, replicas;
   SlownessOptions slowness;
+  HostOptions host;
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none

@@ -84,7 +84,9 @@ void AddList(CLI::App& app, const char* flag, const char* type, const char* help
 
 std::string CheckWorker(const WorkerName& worker, const char* flag, const Options& options) {
   const bool monolithic = options.mode == Mode::kMonolithic;
-  const uint64_t workers = worker.pool == "compute"  ? (monolithic ? 1 : options.compute_workers)
+  uint64_t compute = options.compute_workers;
+  for (const Arrival& join : options.schedule.joins) compute += join.workers;
+  const uint64_t workers = worker.pool == "compute"  ? (monolithic ? 1 : compute)
                            : worker.pool == "update" ? (monolithic ? 0 : options.update_workers)
                                                      : 0;
   if (worker.index < workers) return "";

@@ -12,10 +12,8 @@ namespace poolscope::trainer {
 
 void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,
           const std::function<void()>& math) {
-  device.AtStep(work.step);
-  poolscope_begin(POOLSCOPE_WORK, name);
-  work.cpu_ns = device.Run(seconds, math);
-  poolscope_end_work(&work);
+  device.Launch({name, seconds, work, math});
+  device.Synchronize();
 }
 
 namespace {
@@ -34,28 +32,31 @@ std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal
 
 }  // namespace
 
-double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
-                       MicroBatch batch, WeightSource* source) {
+void ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
+                     MicroBatch batch, double& loss_sum, WeightSource* source) {
   batch.content = Load(job, device, signal, batch);
   if (source || job.expert_load) {
-    return ForwardBackwardInStages(job, device, replica, batch, source);
+    loss_sum += ForwardBackwardInStages(job, device, replica, batch, source) *
+                static_cast<double>(batch.sequences);
+    return;
   }
-  double loss = std::numeric_limits<double>::quiet_NaN();
+  if (!replica) loss_sum = std::numeric_limits<double>::quiet_NaN();
   poolscope_work work = {};
   work.step = batch.step;
   work.micro_batch = batch.number;
   work.version = batch.version;
   work.scope = POOLSCOPE_PER_MICRO_BATCH;
   const Options& options = job.options();
-  const double size =
-      static_cast<double>(batch.sequences) / static_cast<double>(options.model.batch);
-  Work(device, job.annotations.forward, size * options.forward_seconds, work, [&] {
-    if (replica) loss = replica->Forward(*batch.content);
-  });
-  Work(device, job.annotations.backward, size * options.backward_seconds, work, [&] {
-    if (replica) replica->Backward();
-  });
-  return loss;
+  const auto sequences = static_cast<double>(batch.sequences);
+  const double size = sequences / static_cast<double>(options.model.batch);
+  device.Launch({job.annotations.forward, size * options.forward_seconds, work,
+                 [replica, sequences, &loss_sum, content = batch.content] {
+                   if (replica) loss_sum += replica->Forward(*content) * sequences;
+                 }});
+  device.Launch({job.annotations.backward, size * options.backward_seconds, work,
+                 [replica, content = batch.content] {
+                   if (replica) replica->Backward();
+                 }});
 }
 
 void Optimize(Job& job, Device& device, Shard* shard, size_t index, const StepPlan& plan,

@@ -21,11 +21,11 @@ struct MicroBatch {
 
 class WeightSource;
 
-// Adds its gradients to the replica's sum; returns its mean loss, NaN where `replica` is null.
-// `signal` is the worker's. `source`: where the weights come from stage by stage, null where the
-// replica has them.
-double ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
-                       MicroBatch batch, WeightSource* source = nullptr);
+// Adds its gradients to the replica's sum and its mean loss × sequences to `loss_sum`, NaN where
+// `replica` is null: when the device has done it, see Device::Synchronize. `signal` is the
+// worker's. `source`: where the weights come from stage by stage, null where the replica has them.
+void ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
+                     MicroBatch batch, double& loss_sum, WeightSource* source = nullptr);
 
 // Runs `math` on the device as annotated work.
 void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,

@@ -112,8 +112,7 @@ void UpdateWorker::Await(Gathered& gathered) {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
     const double fill = job_.gradients->Fill(index_);
-    if (MessagePtr message = job_.gradients->TryTake(index_)) {
-      wait.End(message->source, message->sequence);
+    if (MessagePtr message = TryReceive(*job_.gradients, wait)) {
       if (job_.options().schedule.dynamic_batch) job_.coordinator->NoteFill(fill);
       undecided_.push_back(std::move(message));
       gathered.versions_held = std::max(gathered.versions_held, VersionsHeld());

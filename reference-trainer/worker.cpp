@@ -74,18 +74,6 @@ bool Worker::HandOver(Link& link, MessagePtr message,
   return true;
 }
 
-MessagePtr Worker::Receive(Link& link) {
-  OpenWait wait;
-  for (;;) {
-    const uint64_t ticket = signal_.Ticket();
-    job_.CheckRunning();
-    if (MessagePtr message = TryReceive(link, wait)) return message;
-    wait.Begin(POOLSCOPE_WAIT_LINK, link.annotation());
-    device_->Waited();
-    signal_.WaitPast(ticket);
-  }
-}
-
 MessagePtr Worker::TryReceive(Link& link, OpenWait& wait) {
   MessagePtr message = link.TryTake(index_);
   if (!message) return nullptr;

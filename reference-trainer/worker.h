@@ -26,8 +26,6 @@ class Worker {
   bool Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
             const std::function<void(OpenWait&)>& meanwhile);
 
-  // Waits for the next message of `link`.
-  MessagePtr Receive(Link& link);
   // The next message that has arrived, or null; ends the wait.
   MessagePtr TryReceive(Link& link, OpenWait& wait);
 

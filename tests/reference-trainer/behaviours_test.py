@@ -73,6 +73,24 @@ class Behaviours(TracedRun):
         self.assertLess(min(weights), 6e6)
         self.assertGreater(self.spent("update", "idle"), 0.5 * 16 * 9e-3)
 
+    def test_a_device_that_waits_for_its_host_is_host_bound_and_launching_ahead_helps(self):
+        slow = [*MATHLESS, "--steps", "15", "--forward-ms", "5", "--backward-ms", "5",
+                "--update-ms", "1", "--host-ms", "5", "--launch-ahead"]
+        self.trace(*slow, "0")
+        serial = self.spent("compute", "host_bound")
+        # 15 steps, 4 micro-batches, 2 operations, 5 ms each.
+        self.assertGreater(serial, 0.55)
+        self.assertGreater(self.spent("compute", "busy"), 0.55)
+        self.trace(*slow, "8")
+        self.assertLess(self.spent("compute", "host_bound"), 0.6 * serial)
+        launches = self.of("host", pool="compute")
+        self.assertEqual(len(launches), 15 * 8)
+        work = self.of("work", pool="compute")
+        self.assertEqual({each["thread"] for each in work},
+                         {"compute/0/device", "compute/1/device"})
+        self.assertEqual({each["thread"] for each in launches}, {"compute/0", "compute/1"})
+        self.assertEqual(self.settings()["host.launch_ahead"], "8")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
