@@ -45,6 +45,7 @@ Admission::Attempt Admission::TryStart(uint64_t worker, uint64_t version) {
   }
   if (again_.empty()) {
     attempt.data = next_data_++;
+    settled_.push_back(kOpen);
   } else {
     attempt.data = again_.front().data;
     again_.pop_front();
@@ -126,12 +127,17 @@ void Admission::Decide(InFlight& attempt) {
     decision.verdict = Verdict::kDiscarded;
     --undecided_;
     ++discarded_;
-    if (rules_.stale == Stale::kRecompute) again_.push_back({attempt.data, attempt.version});
+    if (rules_.stale == Stale::kRecompute) {
+      again_.push_back({attempt.data, attempt.version});
+    } else if (step < steps_) {
+      settled_[attempt.data - settled_from_] = 0;
+    }
   } else if (Waits(attempt.version) && !OthersKeepTheirBound(attempt)) {
     decision.verdict = Verdict::kDeferred;
   } else {
     decision.verdict = Verdict::kAccepted;
     --undecided_;
+    settled_[attempt.data - settled_from_] = step;
     if (++filled_ == pace_.Plan(step_).micro_batches) {
       ++step_;
       filled_ = 0;
@@ -172,6 +178,42 @@ void Admission::AdmitDeferred() {
 void Admission::Updated() {
   std::lock_guard lock(mutex_);
   applied_ += pace_.Plan(version_++).micro_batches;
+  while (!settled_.empty() && settled_.front() < version_) {
+    settled_.pop_front();
+    ++settled_from_;
+  }
+}
+
+DataPosition Admission::PositionAt(uint64_t version) const {
+  std::lock_guard lock(mutex_);
+  DataPosition position;
+  position.next = settled_from_;
+  for (size_t i = 0; i < settled_.size(); ++i) {
+    if (settled_[i] >= version) continue;
+    for (uint64_t open = position.next; open < settled_from_ + i; ++open) {
+      position.open.push_back(open);
+    }
+    position.next = settled_from_ + i + 1;
+  }
+  return position;
+}
+
+void Admission::Rewind(uint64_t step, const DataPosition& position) {
+  std::lock_guard lock(mutex_);
+  step_ = version_ = named_step_ = step;
+  filled_ = named_ = undecided_ = 0;
+  applied_ = pace_.Plan(step).first;
+  void_ = started_ - applied_ - discarded_;  // nothing is in flight; modulo 2^64
+  in_flight_.clear();
+  deferred_.clear();
+  again_.clear();
+  next_data_ = position.next;
+  settled_from_ = position.open.empty() ? position.next : position.open.front();
+  settled_.assign(position.next - settled_from_, 0);
+  for (const uint64_t data : position.open) {
+    settled_[data - settled_from_] = kOpen;
+    again_.push_back({data, std::nullopt});
+  }
 }
 
 void Admission::StopAfterCurrentStep() {

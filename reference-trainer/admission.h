@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reference-trainer/pace.h"
+#include "reference-trainer/training_state.h"
 
 namespace poolscope::trainer {
 
@@ -89,6 +90,14 @@ class Admission {
   // All shards have made the update of one more step.
   void Updated();
 
+  // The micro-batches of the data that are part of the updates up to `version`, and not of later
+  // ones; those that were dropped count as done. Asked for the newest version that any shard has
+  // made.
+  DataPosition PositionAt(uint64_t version) const;
+
+  // The run begins, or begins again, after `step` updates: nothing is in flight.
+  void Rewind(uint64_t step, const DataPosition& position);
+
   // The run ends after the step that is being filled.
   void StopAfterCurrentStep();
 
@@ -107,6 +116,8 @@ class Admission {
     uint64_t answers = 0;  // shards that know the decision
     Decision decision;
   };
+
+  static constexpr uint64_t kOpen = UINT64_MAX;
 
   int64_t Credits() const;
   uint64_t LagBound(uint64_t version) const { return pace_.Plan(version).lag_bound; }
@@ -139,6 +150,10 @@ class Admission {
     std::optional<uint64_t> version;  // of the attempt that was discarded; none: it was void
   };
   std::deque<Again> again_;
+  // What has become of the micro-batches of the data from settled_from_ on; all before are part of
+  // updates that all shards have made.
+  uint64_t settled_from_ = 0;
+  std::deque<uint64_t> settled_;  // the step that took it, kOpen, or 0: dropped
 };
 
 }  // namespace poolscope::trainer

@@ -87,6 +87,10 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     count("experts.per_token", options.model.experts.per_token);
     number("experts.skew", options.model.experts.skew);
   }
+  if (!options.checkpoint.folder.empty()) {
+    text("checkpoint.kind", options.checkpoint.full ? "full" : "update");
+    count("checkpoint.every", options.checkpoint.every);
+  }
   if (!monolithic) {
     text("optimizer.layout", ShardLayoutName(options.state.layout));
     count("gradients.depth", options.gradients.shape.depth);

@@ -23,6 +23,14 @@ class Encoder {
 
   Block Encode(std::span<const float> values);
 
+  // What it keeps from message to message: the error feedback of top-k and 1bit, or what the
+  // receiver of 1bit-delta holds; empty at first, and always with other codecs.
+  std::span<const float> memory() const { return codec_.needs_every_message() ? copy_ : residual_; }
+  // Goes on with that error feedback.
+  void Remember(std::span<const float> residual) {
+    residual_.assign(residual.begin(), residual.end());
+  }
+
  private:
   void EncodeValues(std::span<const float> values, std::vector<uint8_t>& wire);
   void EncodeDelta(std::span<const float> values, std::vector<uint8_t>& wire);

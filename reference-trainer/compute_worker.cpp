@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "reference-trainer/passes.h"
+#include "reference-trainer/worker_state.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -23,7 +24,8 @@ ComputeWorker::ComputeWorker(Job& job, size_t index)
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
                  : nullptr),
       held_(job.options().update_workers, 0),
-      missing_(job, index) {}
+      missing_(job, index),
+      given_(job.start().step) {}
 
 void ComputeWorker::Probe() {
   if (index_ != 0) return;
@@ -32,7 +34,11 @@ void ComputeWorker::Probe() {
 }
 
 void ComputeWorker::Run() {
+  const Options& options = job_.options();
+  RestoreResidual(options.gradients.codec,
+                  ResidualOf(job_.start(), index_, options.compute_workers));
   while (const auto attempt = NextAttempt()) Compute(*attempt);
+  if (HeldVersion() > job_.start().step) Give(true);
   job_.weights->Close(index_);
   job_.coordinator->Leave(index_);
 }
@@ -40,6 +46,13 @@ void ComputeWorker::Run() {
 uint64_t ComputeWorker::HeldVersion() const {
   if (fetch_) return job_.coordinator->version();
   return *std::min_element(held_.begin(), held_.end());
+}
+
+void ComputeWorker::Give(bool last) {
+  if (!last && HeldVersion() <= given_) return;
+  given_ = HeldVersion();
+  GiveReplica(job_, *device_, replica_.get(), index_, given_, last,
+              [this](std::span<float> residual) { CopyMemories(residual); });
 }
 
 void ComputeWorker::Compute(const Admission::Attempt& attempt) {
@@ -88,6 +101,7 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
     const uint64_t ticket = signal_.Ticket();
     job_.CheckRunning();
     InstallArrived(wait);
+    Give(false);
     const uint64_t held = HeldVersion();
     int64_t again_ns = INT64_MAX;
     MayDepart(held, 0);

@@ -35,11 +35,14 @@ class ComputeWorker : public Worker {
   // Not if what it holds is as new.
   void Install(MessagePtr message);
   uint64_t HeldVersion() const;
+  // To the checkpoint of the weights held, where one is due and they are new.
+  void Give(bool last);
 
   const std::unique_ptr<Replica> replica_;       // null where nothing is computed
   const std::unique_ptr<ParameterFetch> fetch_;  // null where weights are pushed
   std::vector<uint64_t> held_;                   // version of each shard's weights
   MissingWeights missing_;
+  uint64_t given_;                               // version of the newest that Give has looked at
 };
 
 }  // namespace poolscope::trainer

@@ -10,6 +10,7 @@
 #include "reference-trainer/journal.h"
 #include "reference-trainer/membership.h"
 #include "reference-trainer/step_plan.h"
+#include "reference-trainer/training_state.h"
 
 namespace poolscope::trainer {
 
@@ -56,6 +57,13 @@ class Coordinator {
 
   // A step was made; told once, by update worker 0.
   virtual void Tell(const StepRecord& record) = 0;
+
+  // Where the data of `version` ends; asked by who has made it.
+  virtual DataPosition PositionAt(uint64_t version) = 0;
+
+  // The run begins, or begins again, after `step` updates with the data of `position`. No worker is
+  // in the middle of a step.
+  virtual void Rewind(uint64_t step, const DataPosition& position) = 0;
 
   // The run ends after the current step.
   virtual void StopAfterCurrentStep() = 0;

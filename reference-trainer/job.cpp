@@ -1,5 +1,9 @@
 #include "reference-trainer/job.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "reference-trainer/host_fed_device.h"
@@ -158,6 +162,48 @@ CodecFigures Job::StatedCodec(const Codec& codec, CodecUse use) const {
   figures.encode_bytes_per_second /= devices.time_scale;
   figures.decode_bytes_per_second /= devices.time_scale;
   return figures;
+}
+
+std::string Job::OpenCheckpoints() {
+  const CheckpointOptions& options = options_.checkpoint;
+  const StateFolder::Facts facts = FactsOf(options_, corpus_);
+  if (!options.resume.empty()) {
+    auto found = StateFolder(options.resume, facts).LoadNewest();
+    if (const auto* error = std::get_if<std::string>(&found)) return "--resume: " + *error;
+    auto& loaded = *std::get_if<StateFolder::Loaded>(&found);
+    for (const std::string& note : loaded.notes) {
+      fmt::print(stderr, "poolscope-trainer: {}; going on from step {}\n", note, loaded.state.step);
+    }
+    start_ = std::move(loaded.state);
+    if (start_.step > options_.steps) {
+      return fmt::format("--resume {}: it has made {} updates, more than --steps {}",
+                         options.resume, start_.step, options_.steps);
+    }
+    if (options_.mode != Mode::kAsync && start_.data != coordinator->PositionAt(start_.step)) {
+      return fmt::format("--resume {}: it took micro-batches as they came; go on with --async",
+                         options.resume);
+    }
+    coordinator->Rewind(start_.step, start_.data);
+  }
+  if (options.folder.empty()) return "";
+  StateFolder folder(options.folder, facts);
+  std::error_code different;
+  const bool same = std::filesystem::equivalent(options.folder, options.resume, different);
+  if (!same && folder.HoldsCheckpoints()) {
+    return fmt::format(
+        "--checkpoint-dir {0} holds checkpoints; go on from them with --resume {0} "
+        "or give another folder",
+        options.folder);
+  }
+  if (const std::string error = folder.Prepare(); !error.empty()) return error;
+  checkpoints = std::make_unique<Checkpoints>(
+      options_, folder, parameters_, [this](const std::string& error) { coordinator->Fail(error); },
+      [this] { return coordinator->failed(); });
+  return "";
+}
+
+uint64_t Job::tokens_before() const {
+  return (start_.data.next - start_.data.open.size()) * tokens_of_micro_batch();
 }
 
 void Job::CheckRunning() const {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reference-trainer/annotations.h"
+#include "reference-trainer/checkpoint.h"
 #include "reference-trainer/coordinator.h"
 #include "reference-trainer/data.h"
 #include "reference-trainer/data_loader.h"
@@ -53,6 +54,13 @@ class Job {
   const StateSizes& ShardState(size_t index) const { return state_[index]; }
   Ranges AllRanges() const { return {{0, parameters_}}; }
 
+  // Before the workers start: loads what --resume says and prepares the folder of checkpoints. The
+  // error, or "".
+  std::string OpenCheckpoints();
+  // What the run goes on from; where it begins anew, step 0 and no arrays.
+  const TrainingState& start() const { return start_; }
+  uint64_t tokens_before() const;  // that the updates of start() took
+
   // Throws Abandoned where the run has failed. Workers look whenever they wait.
   void CheckRunning() const;
 
@@ -65,6 +73,7 @@ class Job {
   std::unique_ptr<ExpertLoad> expert_load;   // null without experts
   std::unique_ptr<DataLoader> loader;        // null: micro-batches are read when computed
   std::unique_ptr<Fetch> fetch;              // null where weights are pushed
+  std::unique_ptr<Checkpoints> checkpoints;  // null where none are made
 
  private:
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;
@@ -78,6 +87,7 @@ class Job {
   const std::vector<Ranges> shards_;
   const std::vector<double> shares_;
   const std::vector<StateSizes> state_;
+  TrainingState start_;
 };
 
 }  // namespace poolscope::trainer

@@ -54,7 +54,8 @@ void LocalCoordinator::SampleCredits() {
 }
 
 std::optional<StepPlan> LocalCoordinator::BeginStep(uint64_t step) {
-  if (asynchronous_ ? step >= admission_.steps() : !shares_.Begin(step)) return std::nullopt;
+  if (failed_ || (asynchronous_ ? step >= admission_.steps() : !shares_.Begin(step)))
+    return std::nullopt;
   NoteMembership();
   return pace_.Plan(step);
 }
@@ -64,7 +65,7 @@ Admission::Attempt LocalCoordinator::TryStart(uint64_t worker, uint64_t version)
   attempt.start = Admission::Start::kGone;
   if (membership_.Of(worker) == Presence::kGone) return attempt;
   attempt.start = Admission::Start::kNeedsWeights;
-  if (version < membership_.FirstStep(worker)) return attempt;
+  if (version < std::max<uint64_t>(first_step_, membership_.FirstStep(worker))) return attempt;
   if (!asynchronous_) {
     attempt = shares_.TryStart(worker, version);
     NoteMembership();
@@ -167,6 +168,21 @@ void LocalCoordinator::AddSquaredNorm(uint64_t step, double squares, size_t shar
   poolscope_sample(annotations_.gradient_norm, std::sqrt(norm.squares));
   pace_.NoteNorm(step, std::sqrt(norm.squares));
   norms_.erase(step);
+}
+
+DataPosition LocalCoordinator::PositionAt(uint64_t version) {
+  if (asynchronous_) return admission_.PositionAt(version);
+  return {pace_.Plan(version).first, {}};
+}
+
+void LocalCoordinator::Rewind(uint64_t step, const DataPosition& position) {
+  first_step_ = step;
+  membership_.Rewind(step);
+  shares_.Rewind(step);
+  admission_.Rewind(step, position);
+  clock_.Rewind(step);
+  std::lock_guard lock(mutex_);
+  norms_.clear();
 }
 
 void LocalCoordinator::StopAfterCurrentStep() {

@@ -41,6 +41,8 @@ class LocalCoordinator : public Coordinator {
   void Updated(size_t shard) override;
   void AddSquaredNorm(uint64_t step, double squares, size_t shards) override;
   void Tell(const StepRecord& record) override { journal_.Add(record); }
+  DataPosition PositionAt(uint64_t version) override;
+  void Rewind(uint64_t step, const DataPosition& position) override;
   void StopAfterCurrentStep() override;
   void Fail(const std::string& message) override;
   bool failed() override { return failed_; }
@@ -63,7 +65,8 @@ class LocalCoordinator : public Coordinator {
   StepShares shares_;    // synchronous and monolithic
   Admission admission_;  // asynchronous
   VersionClock clock_;
-  std::atomic<uint64_t> changes_ = 0;  // of membership_, that were noted
+  std::atomic<uint64_t> changes_ = 0;     // of membership_, that were noted
+  std::atomic<uint64_t> first_step_ = 0;  // that the run began, or began again, with
   std::atomic<bool> failed_ = false;
 
   std::mutex mutex_;

@@ -39,6 +39,12 @@ std::vector<uint64_t> Membership::Members(uint64_t step) {
   return found == members_.end() ? std::vector<uint64_t>() : found->second;
 }
 
+void Membership::Rewind(uint64_t step) {
+  std::lock_guard lock(mutex_);
+  next_step_ = step;
+  members_.clear();
+}
+
 void Membership::Forget(uint64_t before) {
   std::lock_guard lock(mutex_);
   members_.erase(members_.begin(), members_.lower_bound(before));

@@ -1,6 +1,7 @@
 #include "reference-trainer/monolithic_worker.h"
 
 #include "reference-trainer/passes.h"
+#include "reference-trainer/worker_state.h"
 
 namespace poolscope::trainer {
 
@@ -10,8 +11,14 @@ void RunMonolithic(Job& job) {
   const auto replica = job.MakeReplica();
   const auto shard = job.MakeShard(job.AllRanges(), job.options().state.offload);
   SampleState(job, 0);
-  uint64_t tokens = 0;
-  for (uint64_t step = 0; const auto plan = job.coordinator->BeginStep(step); ++step) {
+  const TrainingState& start = job.start();
+  if (shard && start.step > 0) {
+    CopyIn(start, job.AllRanges(), *shard);
+    replica->Install(job.AllRanges(), shard->values());
+  }
+  uint64_t tokens = job.tokens_before();
+  uint64_t step = start.step;
+  for (; const auto plan = job.coordinator->BeginStep(step); ++step) {
     const Phase warm_up(plan->warm_up ? job.annotations.warm_up : nullptr);
     StepRecord record;
     record.step = step;
@@ -33,7 +40,9 @@ void RunMonolithic(Job& job) {
     if (replica) replica->Install(job.AllRanges(), shard->values());
     record.loss = loss_sum / static_cast<double>(plan->micro_batches * plan->sequences);
     TellStep(job, record, *plan);
+    GiveShard(job, *device, shard.get(), 0, step + 1, false, {});
   }
+  if (step > start.step) GiveShard(job, *device, shard.get(), 0, step, true, {});
 }
 
 }  // namespace poolscope::trainer

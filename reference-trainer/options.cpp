@@ -242,6 +242,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);
   AddInputOptions(app, options.input);
+  AddCheckpointOptions(app, options.checkpoint);
   AddScheduleOptions(app, options.schedule);
   AddSlownessOptions(app, options.slowness);
   AddHostOptions(app, options.host);
@@ -278,6 +279,9 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   }
   if (const std::string error = CheckState(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckInput(app, options); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckCheckpoint(app, options); !error.empty()) {
+    return WrongUsage(error);
+  }
   if (const std::string error = CheckSchedule(app, options); !error.empty()) {
     return WrongUsage(error);
   }

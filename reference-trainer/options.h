@@ -9,6 +9,7 @@
 #include "reference-trainer/codec.h"
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
+#include "reference-trainer/options_checkpoint.h"
 #include "reference-trainer/options_device.h"
 #include "reference-trainer/options_experts.h"
 #include "reference-trainer/options_fetch.h"
@@ -78,6 +79,7 @@ struct Options {
   ModelOptions model;
   StateOptions state;
   InputOptions input;
+  CheckpointOptions checkpoint;
   ScheduleOptions schedule;
   FetchOptions fetch;
   // Of parameter fetch; requests are many and small.

@@ -156,6 +156,7 @@ void ScaleTimes(Options& options) {
     *seconds *= scale;
   }
   options.state.offload.bytes_per_second /= scale;
+  options.checkpoint.bytes_per_second /= scale;
   for (Link::Shape* shape : {&options.gradients.shape, &options.weights.shape}) {
     shape->bytes_per_second /= scale;
     shape->latency_ns = std::llround(static_cast<double>(shape->latency_ns) * scale);

@@ -77,10 +77,12 @@ std::string CheckState(const CLI::App& app, const Options& options) {
         "--update-workers {}",
         ShardLayoutName(state.layout), most, options.update_workers);
   }
-  for (const char* flag : {"--resident-fraction", "--offload-bandwidth"}) {
-    if (given(flag) && state.offload.to == Offload::kNone) {
-      return fmt::format("{} needs --optimizer-offload", flag);
-    }
+  if (given("--resident-fraction") && state.offload.to == Offload::kNone) {
+    return "--resident-fraction needs --optimizer-offload";
+  }
+  const bool copies = state.offload.to != Offload::kNone || !options.checkpoint.folder.empty();
+  if (given("--offload-bandwidth") && !copies) {
+    return "--offload-bandwidth needs --optimizer-offload or --checkpoint-dir";
   }
   if (given("--offload-bandwidth") && !options.devices.emulated()) {
     return "--offload-bandwidth needs --device emulated";

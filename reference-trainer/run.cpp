@@ -46,6 +46,7 @@ class Pools {
         poolscope_worker("compute", 0, "compute");
         try {
           RunMonolithic(job_);
+        } catch (const Abandoned&) {
         } catch (const std::exception& error) {
           job_.coordinator->Fail(error.what());
         }
@@ -126,6 +127,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
   openblas_set_num_threads(1);
   UseFineTimers();
   Job job(options, corpus);
+  if (const std::string error = job.OpenCheckpoints(); !error.empty()) return error;
   AnnotateSettings(options, ProbeCodecs(job));
   AnnotateLinks(job);
   {
@@ -140,6 +142,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
       }
     }
   }
+  job.checkpoints.reset();  // the last one is written
   if (totals) {
     if (job.gradients) totals->gradients = job.gradients->traffic();
     if (job.weights) totals->weights = job.weights->traffic();

@@ -119,6 +119,14 @@ std::vector<Admission::Lost> StepShares::Void(uint64_t worker) {
   return lost;
 }
 
+void StepShares::Rewind(uint64_t step) {
+  std::lock_guard lock(mutex_);
+  begun_ = step;
+  own_.clear();
+  left_.clear();
+  taken_.clear();
+}
+
 void StepShares::StopAfterCurrentStep() {
   std::lock_guard lock(mutex_);
   steps_ = std::min(steps_, begun_);

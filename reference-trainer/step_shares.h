@@ -38,6 +38,8 @@ class StepShares {
   bool HandedOver(uint64_t number);
   Admission::Decision Ask(uint64_t number);
   std::vector<Admission::Lost> Void(uint64_t worker);
+  // The run begins, or begins again, with `step`.
+  void Rewind(uint64_t step);
   void StopAfterCurrentStep();
   uint64_t steps() const;
 

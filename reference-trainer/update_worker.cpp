@@ -9,6 +9,7 @@
 
 #include "reference-trainer/passes.h"
 #include "reference-trainer/timing.h"
+#include "reference-trainer/worker_state.h"
 
 namespace poolscope::trainer {
 
@@ -25,6 +26,7 @@ void UpdateWorker::Probe() {
 
 void UpdateWorker::Run() {
   SampleState(job_, index_);
+  TakeUp(job_.start());
   if (job_.fetch) {
     RunServing();
   } else {
@@ -37,12 +39,12 @@ void UpdateWorker::RunServing() {
   server_ = std::make_unique<BlockServer>(job_, index_,
                                           between ? signal_ : *job_.fetch->server_signals[index_]);
   if (between) {
-    Publish(0);
+    Publish(job_.start().step);
     RunUpdates();
     return server_->Run();  // for those that are not done yet
   }
   std::jthread thread([this] { Serve(); });
-  Publish(0);
+  Publish(job_.start().step);
   RunUpdates();
 }
 
@@ -77,7 +79,8 @@ void UpdateWorker::Publish(uint64_t version) {
 }
 
 void UpdateWorker::RunUpdates() {
-  for (uint64_t step = 0; const auto plan = job_.coordinator->BeginStep(step); ++step) {
+  uint64_t step = job_.start().step;
+  for (; const auto plan = job_.coordinator->BeginStep(step); ++step) {
     const Phase warm_up(index_ == 0 && plan->warm_up ? job_.annotations.warm_up : nullptr);
     Gathered gathered;
     gathered.taken.resize(plan->micro_batches);
@@ -89,8 +92,33 @@ void UpdateWorker::RunUpdates() {
       }
     }
     Update(*plan, gathered);
+    Give(step + 1, false);
   }
+  if (step > job_.start().step) Give(step, true);
   job_.gradients->Close(index_);
+}
+
+void UpdateWorker::TakeUp(const TrainingState& start) {
+  if (start.step == 0) return;
+  tokens_ = job_.tokens_before();
+  std::span<const float> values;
+  std::vector<float> gathered;
+  if (shard_) {
+    const Ranges& ranges = job_.ShardRanges(index_);
+    CopyIn(start, ranges, *shard_);
+    const auto sent = start.arrays.find("sent_weights");
+    const bool deltas = job_.options().weights.codec.needs_every_message();
+    values = deltas && sent != start.arrays.end() ? Gather(sent->second, ranges, gathered)
+                                                  : shard_->values();
+  }
+  if (!job_.fetch) SendWeights(start.step, values);
+}
+
+void UpdateWorker::Give(uint64_t step, bool last) {
+  GiveShard(job_, *device_, shard_.get(), index_, step, last, [this](TrainingState& state) {
+    const auto sent = state.arrays.find("sent_weights");
+    if (sent != state.arrays.end()) Scatter(SentValues(), job_.ShardRanges(index_), sent->second);
+  });
 }
 
 MessagePtr UpdateWorker::Next(uint64_t step, const Gathered& gathered) {
@@ -207,15 +235,17 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
     record.discarded = job_.coordinator->discarded();
     TellStep(job_, record, plan);
   }
-  if (server_) return;
-  for (const uint64_t worker : job_.coordinator->Members(step + 1)) {
+  if (!server_) SendWeights(step + 1, shard_ ? shard_->values() : std::span<const float>{});
+}
+
+void UpdateWorker::SendWeights(uint64_t version, std::span<const float> values) {
+  for (const uint64_t worker : job_.coordinator->Members(version)) {
     auto message = std::make_unique<Message>();
     message->destination = worker;
     message->raw_bytes = job_.WeightBytes(index_);
-    message->step = step;
-    message->version = step + 1;
-    Send(*job_.weights, options.weights.codec, std::move(message),
-         shard_ ? shard_->values() : std::span<const float>{}, {});
+    message->step = version - 1;
+    message->version = version;
+    Send(*job_.weights, job_.options().weights.codec, std::move(message), values, {});
   }
 }
 

@@ -55,6 +55,11 @@ class UpdateWorker : public Worker {
   uint64_t VersionsHeld() const;
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
   void Update(const StepPlan& plan, const Gathered& gathered);
+  // Begins with what the run goes on from, which compute workers get too.
+  void TakeUp(const TrainingState& start);
+  // To the checkpoint after `step` updates, where one is due.
+  void Give(uint64_t step, bool last);
+  void SendWeights(uint64_t version, std::span<const float> values);
 
   const std::unique_ptr<Shard> shard_;   // null where nothing is computed
   std::deque<MessagePtr> undecided_;     // arrived, not yet admitted

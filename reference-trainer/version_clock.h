@@ -22,6 +22,12 @@ class VersionClock {
     return Oldest() > before;
   }
 
+  // All shards have made `version` updates.
+  void Rewind(uint64_t version) {
+    std::lock_guard lock(mutex_);
+    versions_.assign(versions_.size(), version);
+  }
+
   uint64_t version() const {
     std::lock_guard lock(mutex_);
     return Oldest();

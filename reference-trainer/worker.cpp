@@ -115,6 +115,24 @@ void Worker::Apply(const Link& link, const Message& message, const std::function
   poolscope_end_transfer(&apply);
 }
 
+void Worker::CopyMemories(std::span<float> all) const {
+  for (const auto& [shard, encoder] : encoders_) {
+    Scatter(encoder.memory(), job_.ShardRanges(shard), all);
+  }
+}
+
+void Worker::RestoreResidual(const Codec& codec, std::span<const float> all) {
+  std::vector<float> gathered;
+  for (uint64_t shard = 0; !all.empty() && shard < job_.options().update_workers; ++shard) {
+    Encoder& encoder = encoders_.try_emplace(shard, codec).first->second;
+    encoder.Remember(Gather(all, job_.ShardRanges(shard), gathered));
+  }
+}
+
+std::span<const float> Worker::SentValues() const {
+  return encoders_.empty() ? std::span<const float>{} : encoders_.begin()->second.memory();
+}
+
 void Worker::SendProbes(Link& link) {
   for (uint64_t i = 0; i < job_.options().link_probes; ++i) {
     auto message = std::make_unique<Message>();

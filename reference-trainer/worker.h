@@ -49,6 +49,13 @@ class Worker {
  protected:
   Worker(Job& job, size_t index, const DeviceSpec& device, size_t device_number, Signal& signal)
       : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device, device_number)) {}
+  // What the encoders of the links to all destinations keep (see Encoder), by the shards they go
+  // to.
+  void CopyMemories(std::span<float> all) const;
+  // Goes on with error feedback all[parameters]; empty: with none.
+  void RestoreResidual(const Codec& codec, std::span<const float> all);
+  // What the receivers of a stream hold; empty where the codec does not tell.
+  std::span<const float> SentValues() const;
 
   // Small messages that show the link's latency and bandwidth before step 0.
   void SendProbes(Link& link);

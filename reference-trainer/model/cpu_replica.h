@@ -19,6 +19,7 @@ class CpuReplica : public Replica, private StagedReplica {
   void ClearGradients() override;
   StagedReplica* staged() override { return this; }
   std::span<const float> Gradients(const Ranges& ranges) override;
+  std::span<const float> values() override { return values_; }
   void Install(const Ranges& ranges, std::span<const float> values) override;
 
  private:

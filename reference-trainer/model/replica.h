@@ -46,6 +46,8 @@ class Replica {
 
   // The sum of gradients of a shard, [SizeOf(ranges)]; valid until the next call.
   virtual std::span<const float> Gradients(const Ranges& ranges) = 0;
+  // All weights, [parameters]; valid until the next call.
+  virtual std::span<const float> values() = 0;
   // Installs the weights of a shard, values[SizeOf(ranges)].
   virtual void Install(const Ranges& ranges, std::span<const float> values) = 0;
 };
