@@ -16,6 +16,12 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
 pkg_check_modules(imgui REQUIRED IMPORTED_TARGET imgui)
 
+# The reference trainer's transport over processes.
+find_package(MPI COMPONENTS C)
+if(NOT MPI_C_FOUND)
+  message(STATUS "No MPI: poolscope-trainer will be built without --transport mpi")
+endif()
+
 # NVTX's headers: the CUDA Toolkit's, else those that scripts/setup unpacked from PyPI.
 find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExtPayload.h
           HINTS $ENV{POOLSCOPE_NVTX_INCLUDE} $ENV{CUDA_HOME}/include /usr/local/cuda/include

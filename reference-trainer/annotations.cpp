@@ -55,6 +55,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   text("trainer", "poolscope-trainer");
   if (!options.scenario.empty()) text("scenario", options.scenario.c_str());
   text("mode", ModeName(options.mode));
+  text("transport", options.transport == TransportKind::kMpi ? "mpi" : "inprocess");
   if (const int cores = UsableCores(); cores > 0) count("cores", static_cast<uint64_t>(cores));
   text("device", options.devices.emulated() ? "emulated" : "cpu");
   text("compute.device", DeviceName(options.devices.compute).c_str());

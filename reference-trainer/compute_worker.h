@@ -42,7 +42,7 @@ class ComputeWorker : public Worker {
   const std::unique_ptr<ParameterFetch> fetch_;  // null where weights are pushed
   std::vector<uint64_t> held_;                   // version of each shard's weights
   MissingWeights missing_;
-  uint64_t given_;                               // version of the newest that Give has looked at
+  uint64_t given_;  // version of the newest that Give has looked at
 };
 
 }  // namespace poolscope::trainer

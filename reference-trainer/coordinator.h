@@ -55,6 +55,12 @@ class Coordinator {
   // the sample.
   virtual void AddSquaredNorm(uint64_t step, double squares, size_t shards) = 0;
 
+  // Workers that are there from the first step on say when they are ready: then the run starts. All
+  // say when they have ended, those too that never came.
+  virtual void Ready() = 0;
+  virtual bool started() = 0;
+  virtual void Ended() = 0;
+
   // A step was made; told once, by update worker 0.
   virtual void Tell(const StepRecord& record) = 0;
 

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <memory>
 
+#include "reference-trainer/crc32c.h"
+
 namespace poolscope::trainer {
 namespace {
 
@@ -55,6 +57,8 @@ uint64_t SplitMix64(uint64_t& state) {
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
   return z ^ (z >> 31);
 }
+
+uint32_t Corpus::Checksum() const { return Crc32c(bytes_); }
 
 double Corpus::UnigramEntropy() const {
   std::array<uint64_t, 256> counts{};

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "reference-trainer/coordinator_remote.h"
 #include "reference-trainer/host_fed_device.h"
 #include "reference-trainer/local_coordinator.h"
 #include "reference-trainer/lossy_link.h"
@@ -13,6 +14,7 @@
 #include "reference-trainer/model/cpu_replica.h"
 #include "reference-trainer/model/cpu_shard.h"
 #include "reference-trainer/slow_device.h"
+#include "reference-trainer/transport_link.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -41,10 +43,18 @@ std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signal
   return pointers;
 }
 
+Placement PlacementOf(const Options& options, const Transport* transport) {
+  uint64_t compute_workers = options.compute_workers;
+  for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
+  if (!transport) return {0, 1, compute_workers, options.update_workers};
+  return {transport->rank(), transport->ranks(), compute_workers, options.update_workers};
+}
+
 }  // namespace
 
-Job::Job(const Options& options, const Corpus* corpus)
+Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
     : annotations(options),
+      placement(PlacementOf(options, transport)),
       options_(options),
       corpus_(corpus),
       shape_(ShapeOf(options.model)),
@@ -52,17 +62,7 @@ Job::Job(const Options& options, const Corpus* corpus)
       shards_(ShardsOf(options, corpus != nullptr)),
       shares_(SharesOfWorkers(options)),
       state_(StateOfWorkers(options)) {
-  const auto notify = [](const auto& signals) {
-    for (const auto& signal : signals) signal->Notify();
-  };
-  coordinator = std::make_unique<LocalCoordinator>(
-      options_, annotations, journal,
-      LocalCoordinator::Wakers{[this, notify] { notify(compute_signals); },
-                               [this, notify] {
-                                 notify(update_signals);
-                                 if (fetch) notify(fetch->server_signals);
-                               },
-                               [this](uint64_t worker) { weights->Close(worker); }});
+  MakeCoordinator(transport);
   if (shape_.experts > 0) expert_load = std::make_unique<ExpertLoad>(shape_.experts);
   if (options.input.any()) {
     loader = std::make_unique<DataLoader>(options.input, [corpus, options](uint64_t data) {
@@ -75,24 +75,76 @@ Job::Job(const Options& options, const Corpus* corpus)
     }
   }
   if (options.mode == Mode::kMonolithic) return;
-  uint64_t compute_workers = options.compute_workers;
-  for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
-  for (uint64_t i = 0; i < compute_workers; ++i) {
+  for (uint64_t i = 0; i < placement.compute_workers; ++i) {
     compute_signals.push_back(std::make_unique<Signal>());
   }
   for (uint64_t i = 0; i < options.update_workers; ++i) {
     update_signals.push_back(std::make_unique<Signal>());
   }
-  const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
-  gradients = MakeLink("gradients", options.gradients.shape, options.reliability,
-                       options.reliability.gradients, options.seed, compute_workers,
-                       Pointers(update_signals), fail);
-  weights =
-      MakeLink("weights", options.weights.shape, options.reliability, options.reliability.weights,
-               options.seed, options.update_workers, Pointers(compute_signals), fail);
+  MakeLinks(transport);
   if (options.fetch.on) {
-    fetch = std::make_unique<Fetch>(options, compute_workers, Pointers(update_signals), fail);
+    fetch =
+        std::make_unique<Fetch>(options, placement.compute_workers, Pointers(update_signals),
+                                [this](const std::string& message) { coordinator->Fail(message); });
   }
+}
+
+Job::~Job() = default;
+
+void Job::MakeCoordinator(Transport* transport) {
+  const auto wake = [this](const auto& signals) {
+    for (const auto& signal : signals) signal->Notify();
+    if (coordinator_server) coordinator_server->TellState();
+  };
+  if (transport && transport->rank() > 0) {
+    coordinator = std::make_unique<RemoteCoordinator>(*transport, journal, [this, wake] {
+      wake(compute_signals);
+      wake(update_signals);
+    });
+    return;
+  }
+  auto local = std::make_unique<LocalCoordinator>(
+      options_, annotations, journal,
+      LocalCoordinator::Wakers{[this, wake] { wake(compute_signals); },
+                               [this, wake] {
+                                 wake(update_signals);
+                                 if (fetch) wake(fetch->server_signals);
+                               },
+                               [this](uint64_t worker) { weights->Close(worker); }});
+  if (transport) coordinator_server = std::make_unique<CoordinatorServer>(*local, *transport);
+  coordinator = std::move(local);
+}
+
+void Job::MakeLinks(Transport* transport) {
+  const auto& [gradients_shape, gradients_codec] = options_.gradients;
+  const auto& [weights_shape, weights_codec] = options_.weights;
+  if (!transport) {
+    const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
+    const ReliabilityOptions& reliability = options_.reliability;
+    gradients = MakeLink("gradients", gradients_shape, reliability, reliability.gradients,
+                         options_.seed, placement.compute_workers, Pointers(update_signals), fail);
+    weights = MakeLink("weights", weights_shape, reliability, reliability.weights, options_.seed,
+                       options_.update_workers, Pointers(compute_signals), fail);
+    return;
+  }
+  constexpr int kGradientsTag = 16, kWeightsTag = kGradientsTag + TransportLink::kTags;
+  std::vector<int> compute_ranks, update_ranks;
+  std::vector<TransportLink::Receiver> compute, update;
+  for (uint64_t i = 0; i < placement.compute_workers; ++i) {
+    compute_ranks.push_back(placement.OfCompute(i));
+    const bool here = compute_ranks.back() == placement.rank;
+    compute.push_back({compute_ranks.back(), here ? compute_signals[i].get() : nullptr});
+  }
+  for (uint64_t i = 0; i < options_.update_workers; ++i) {
+    update_ranks.push_back(placement.OfUpdate(i));
+    const bool here = update_ranks.back() == placement.rank;
+    update.push_back({update_ranks.back(), here ? update_signals[i].get() : nullptr});
+  }
+  gradients =
+      std::make_unique<TransportLink>("gradients", gradients_shape, compute_ranks, update,
+                                      *transport, kGradientsTag, annotations.gradients_codec);
+  weights = std::make_unique<TransportLink>("weights", weights_shape, update_ranks, compute,
+                                            *transport, kWeightsTag, annotations.weights_codec);
 }
 
 std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) const {
@@ -104,9 +156,9 @@ std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) c
   const bool emulated = options_.devices.emulated();
   std::unique_ptr<Device> device = std::make_unique<CpuDevice>();
   if (emulated) {
-    device = std::make_unique<EmulatedDevice>(
-        options_.jitter, options_.seed * 1000003 + number,
-        spec.number ? shared_devices_.at(*spec.number) : nullptr);
+    device =
+        std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number,
+                                         spec.number ? shared_devices_.at(*spec.number) : nullptr);
   }
   device = Slowed(std::move(device), emulated, options_.slowness, worker);
   if (options_.host.seconds == 0) return device;

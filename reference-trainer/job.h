@@ -18,17 +18,24 @@
 #include "reference-trainer/model/replica.h"
 #include "reference-trainer/model/shard.h"
 #include "reference-trainer/options.h"
+#include "reference-trainer/placement.h"
+#include "reference-trainer/transport.h"
 
 namespace poolscope::trainer {
 
 // Thrown inside the workers' threads to unwind them when the run has failed; never leaves them.
 struct Abandoned {};
 
+class CoordinatorServer;
+
 // What all workers of a run share. Members synchronise themselves; the rest is constant.
 class Job {
  public:
   // `corpus` is null where nothing is computed; it outlives the job.
-  Job(const Options& options, const Corpus* corpus);
+  // With a transport the workers are in several processes, each with a job of its own; it outlives
+  // the job, is started after it was made and closed before it goes.
+  Job(const Options& options, const Corpus* corpus, Transport* transport = nullptr);
+  ~Job();
 
   const Options& options() const { return options_; }
   const GptShape& shape() const { return shape_; }
@@ -65,9 +72,11 @@ class Job {
   void CheckRunning() const;
 
   const Annotations annotations;
+  const Placement placement;
   std::vector<std::unique_ptr<Signal>> compute_signals;  // by worker
   std::vector<std::unique_ptr<Signal>> update_signals;
   Journal journal;
+  std::unique_ptr<CoordinatorServer> coordinator_server;  // null but where others may ask
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
   std::unique_ptr<ExpertLoad> expert_load;   // null without experts
@@ -76,6 +85,8 @@ class Job {
   std::unique_ptr<Checkpoints> checkpoints;  // null where none are made
 
  private:
+  void MakeCoordinator(Transport* transport);
+  void MakeLinks(Transport* transport);
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;
 
   const Options options_;

@@ -48,6 +48,8 @@ class Link {
   nvtxStringHandle_t annotation() const { return annotation_; }
   uint64_t capacity() const { return shape_.depth * receivers_; }
   const Shape& shape() const { return shape_; }
+  // Messages that may be on the wire at once.
+  virtual size_t lanes() const { return shape_.lanes; }
 
   // The next sequence number of `source`; only that worker's thread may ask.
   uint64_t NextSequence(size_t source) { return next_sequence_[source]++; }

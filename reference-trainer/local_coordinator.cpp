@@ -47,7 +47,10 @@ LocalCoordinator::LocalCoordinator(const Options& options, const Annotations& an
       admission_({options.steps, options.stale, options.update_workers,
                   options.schedule.DepartsInMidStep()},
                  pace_),
-      clock_(options.mode == Mode::kMonolithic ? 1 : options.update_workers) {}
+      clock_(options.mode == Mode::kMonolithic ? 1 : options.update_workers),
+      to_be_ready_(options.compute_workers + options.update_workers),
+      to_end_(options.mode == Mode::kMonolithic ? 1
+                                                : membership_.workers() + options.update_workers) {}
 
 void LocalCoordinator::SampleCredits() {
   poolscope_sample(annotations_.credits, static_cast<double>(admission_.credits()));
@@ -188,6 +191,18 @@ void LocalCoordinator::Rewind(uint64_t step, const DataPosition& position) {
 void LocalCoordinator::StopAfterCurrentStep() {
   shares_.StopAfterCurrentStep();
   admission_.StopAfterCurrentStep();
+  wakers_.compute();
+}
+
+void LocalCoordinator::Ready() {
+  if (--to_be_ready_ != 0) return;
+  wakers_.compute();
+  wakers_.update();
+}
+
+void LocalCoordinator::Ended() {
+  if (--to_end_ != 0) return;
+  journal_.Close();
   wakers_.compute();
 }
 

@@ -13,7 +13,7 @@
 
 namespace poolscope::trainer {
 
-// The coordinator of workers that are threads of this process.
+// The coordinator, in the process where it is.
 class LocalCoordinator : public Coordinator {
  public:
   // What changes is told to the workers by these; they outlive the coordinator, as do `annotations`
@@ -44,6 +44,10 @@ class LocalCoordinator : public Coordinator {
   DataPosition PositionAt(uint64_t version) override;
   void Rewind(uint64_t step, const DataPosition& position) override;
   void StopAfterCurrentStep() override;
+  void Ready() override;
+  bool started() override { return to_be_ready_ == 0; }
+  void Ended() override;  // the last one closes the journal
+  bool ended() const { return to_end_ == 0; }
   void Fail(const std::string& message) override;
   bool failed() override { return failed_; }
   std::string failure() override;
@@ -65,8 +69,10 @@ class LocalCoordinator : public Coordinator {
   StepShares shares_;    // synchronous and monolithic
   Admission admission_;  // asynchronous
   VersionClock clock_;
-  std::atomic<uint64_t> changes_ = 0;     // of membership_, that were noted
-  std::atomic<uint64_t> first_step_ = 0;  // that the run began, or began again, with
+  std::atomic<uint64_t> changes_ = 0;           // of membership_, that were noted
+  std::atomic<uint64_t> first_step_ = 0;        // that the run began, or began again, with
+  std::atomic<uint64_t> changes_ = 0;           // of membership_, that were noted
+  std::atomic<uint64_t> to_be_ready_, to_end_;  // workers
   std::atomic<bool> failed_ = false;
 
   std::mutex mutex_;

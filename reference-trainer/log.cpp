@@ -70,7 +70,9 @@ Summary Summarize(const std::vector<StepRecord>& records) {
   return summary;
 }
 
-Log::Log(const Options& options) : options_(options), terminal_(isatty(STDOUT_FILENO) == 1) {}
+Log::Log(const Options& options)
+    : options_(options),
+      terminal_(options.transport == TransportKind::kInProcess && isatty(STDOUT_FILENO) == 1) {}
 
 template <typename... Args>
 void Log::Print(fmt::format_string<Args...> format, Args&&... args) {

@@ -246,6 +246,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddScheduleOptions(app, options.schedule);
   AddSlownessOptions(app, options.slowness);
   AddHostOptions(app, options.host);
+  AddTransportOptions(app, options.transport);
   app.add_option("--scenario", options.scenario,
                  "a bottleneck with a known cause; flags given beside it override its own")
       ->type_name("NAME");
@@ -287,6 +288,9 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   }
   if (const std::string error = CheckFetch(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckReliability(app, options); !error.empty()) {
+    return WrongUsage(error);
+  }
+  if (const std::string error = CheckTransport(options); !error.empty()) {
     return WrongUsage(error);
   }
   if (const std::string error = CheckSlowness(options); !error.empty()) return WrongUsage(error);

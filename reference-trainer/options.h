@@ -19,6 +19,7 @@
 #include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_slowness.h"
 #include "reference-trainer/options_state.h"
+#include "reference-trainer/options_transport.h"
 
 namespace CLI {
 class App;
@@ -86,6 +87,7 @@ struct Options {
   LinkOptions requests{{0, 0, 1, 16}, {}}, replicas;
   SlownessOptions slowness;
   HostOptions host;
+  TransportKind transport = TransportKind::kInProcess;
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none

@@ -3,9 +3,7 @@
 #include <cblas.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <latch>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -24,18 +22,17 @@ namespace {
 void AnnotateLinks(const Job& job) {
   if (!job.gradients) return;
   poolscope_link("gradients", "compute", "update", job.gradients->capacity(),
-                 job.gradients->shape().lanes);
-  poolscope_link("weights", "update", "compute", job.weights->capacity(),
-                 job.weights->shape().lanes);
+                 job.gradients->lanes());
+  poolscope_link("weights", "update", "compute", job.weights->capacity(), job.weights->lanes());
   if (!job.fetch) return;
   const auto link = [](const Link& each, const char* from) {
-    poolscope_link(each.name().c_str(), from, "update", each.capacity(), each.shape().lanes);
+    poolscope_link(each.name().c_str(), from, "update", each.capacity(), each.lanes());
   };
   link(*job.fetch->requests, "compute");
   if (job.fetch->replicas) link(*job.fetch->replicas, "update");
 }
 
-// Starts the workers' threads; the last one to end closes the journal.
+// Starts the threads of this process' workers.
 class Pools {
  public:
   explicit Pools(Job& job) : job_(job) {
@@ -50,18 +47,20 @@ class Pools {
         } catch (const std::exception& error) {
           job_.coordinator->Fail(error.what());
         }
-        job_.journal.Close();
+        job_.coordinator->Ended();
       });
       return;
     }
-    const uint64_t workers = options.compute_workers + options.update_workers;
-    ready_ = std::make_unique<std::latch>(static_cast<std::ptrdiff_t>(workers));
-    running_ = job.compute_signals.size() + options.update_workers;
     if (!options.schedule.kills.empty()) {
       heartbeat_ = std::make_unique<Heartbeat>(*job.coordinator, options.schedule.lease_seconds);
     }
-    for (uint64_t i = 0; i < job.compute_signals.size(); ++i) Start<ComputeWorker>("compute", i);
-    for (uint64_t i = 0; i < options.update_workers; ++i) Start<UpdateWorker>("update", i);
+    const Placement& placement = job.placement;
+    for (uint64_t i = 0; i < placement.compute_workers; ++i) {
+      if (placement.OfCompute(i) == placement.rank) Start<ComputeWorker>("compute", i);
+    }
+    for (uint64_t i = 0; i < placement.update_workers; ++i) {
+      if (placement.OfUpdate(i) == placement.rank) Start<UpdateWorker>("update", i);
+    }
   }
 
   ~Pools() {
@@ -75,7 +74,7 @@ class Pools {
       UseFineTimers();
       if (std::is_same_v<W, UpdateWorker> || AwaitArrival(index)) Live<W>(pool, index);
       if (std::is_same_v<W, ComputeWorker> && job_.fetch) job_.fetch->ComputeWorkerLeft();
-      if (--running_ == 0) job_.journal.Close();
+      job_.coordinator->Ended();
     });
   }
 
@@ -92,44 +91,50 @@ class Pools {
 
   template <typename W>
   void Live(const char* pool, uint64_t index) {
-    const Heartbeat::Pulse pulse(std::is_same_v<W, ComputeWorker> ? heartbeat_.get() : nullptr,
-                                 index);
+    constexpr bool kComputes = std::is_same_v<W, ComputeWorker>;
+    const Heartbeat::Pulse pulse(kComputes ? heartbeat_.get() : nullptr, index);
     poolscope_worker(pool, static_cast<unsigned>(index), pool);
-    // Others wait for those that are there from the first step on.
-    bool awaited = std::is_same_v<W, UpdateWorker> || index < job_.options().compute_workers;
     try {
       W worker(job_, index);
-      if (awaited) {
+      if (!kComputes || index < job_.options().compute_workers) {
         worker.Probe();
-        awaited = false;
-        ready_->arrive_and_wait();
+        job_.coordinator->Ready();
+        AwaitStart(*(kComputes ? job_.compute_signals : job_.update_signals)[index]);
       }
       worker.Run();
     } catch (const Abandoned&) {
     } catch (const std::exception& error) {  // it found no place for its state
       job_.coordinator->Fail(error.what());
     }
-    if (awaited) ready_->count_down();
+  }
+
+  // Until all that are there from the first step on are ready: it counts nobody's preparation.
+  void AwaitStart(Signal& signal) {
+    for (;;) {
+      const uint64_t ticket = signal.Ticket();
+      job_.CheckRunning();
+      if (job_.coordinator->started()) return;
+      signal.WaitPast(ticket);
+    }
   }
 
   Job& job_;
-  std::unique_ptr<std::latch> ready_;
   std::unique_ptr<Heartbeat> heartbeat_;  // null where nobody dies
-  std::atomic<uint64_t> running_ = 0;
   std::vector<std::thread> threads_;
 };
 
 }  // namespace
 
 std::string Train(const Options& options, const Corpus* corpus, const OnStep& on_step,
-                  const ShouldStop& should_stop, RunTotals* totals) {
+                  const ShouldStop& should_stop, RunTotals* totals, Transport* transport) {
   constexpr std::chrono::milliseconds kPatience(50);
   openblas_set_num_threads(1);
   UseFineTimers();
-  Job job(options, corpus);
+  Job job(options, corpus, transport);
   if (const std::string error = job.OpenCheckpoints(); !error.empty()) return error;
-  AnnotateSettings(options, ProbeCodecs(job));
+  if (job.placement.rank == 0) AnnotateSettings(options, ProbeCodecs(job));
   AnnotateLinks(job);
+  if (transport) transport->Start();
   {
     Pools pools(job);
     bool stopping = false;
@@ -143,6 +148,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
     }
   }
   job.checkpoints.reset();  // the last one is written
+  if (transport) transport->Close();
   if (totals) {
     if (job.gradients) totals->gradients = job.gradients->traffic();
     if (job.weights) totals->weights = job.weights->traffic();

@@ -12,6 +12,8 @@ namespace poolscope::trainer {
 // conditions, then WaitPast(ticket): a change between the two is not missed.
 class Signal {
  public:
+  virtual ~Signal() = default;
+
   uint64_t Ticket() {
     std::lock_guard lock(mutex_);
     return count_;
@@ -34,7 +36,7 @@ class Signal {
         lock, std::chrono::steady_clock::time_point(std::chrono::nanoseconds(until_ns)), changed);
   }
 
-  void Notify() {
+  virtual void Notify() {
     {
       std::lock_guard lock(mutex_);
       ++count_;

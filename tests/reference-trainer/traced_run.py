@@ -10,7 +10,7 @@ import unittest
 from collections import defaultdict
 
 POOLSCOPE, TRAINER = sys.argv.pop(1), sys.argv.pop(1)
-QUEUED, ENCODE, WIRE, DECODE, APPLY = range(5)
+QUEUED, ENCODE, WIRE, DECODE, APPLY, RECEIVE = range(6)
 EMULATED = ["--device", "emulated", "--math", "none", "--forward-ms", "1", "--backward-ms", "1",
             "--update-ms", "1"]
 
@@ -22,11 +22,11 @@ class TracedRun(unittest.TestCase):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
 
-    def trace(self, *arguments):
+    def trace(self, *arguments, launcher=()):
         self.runs += 1
         self.store = os.path.join(self.folder.name, f"run{self.runs}.db")
-        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", self.store, "--", TRAINER,
-                        *arguments], check=True, stdout=subprocess.DEVNULL, timeout=100)
+        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", self.store, "--", *launcher,
+                        TRAINER, *arguments], check=True, stdout=subprocess.DEVNULL, timeout=100)
         self.events = self.query("SELECT pool, worker_index, thread, kind, name, category_name, "
                                  "start_ns, end_ns, value, payload FROM event ORDER BY start_ns")
         for each in self.events:
