@@ -69,7 +69,6 @@ class LocalCoordinator : public Coordinator {
   StepShares shares_;    // synchronous and monolithic
   Admission admission_;  // asynchronous
   VersionClock clock_;
-  std::atomic<uint64_t> changes_ = 0;           // of membership_, that were noted
   std::atomic<uint64_t> first_step_ = 0;        // that the run began, or began again, with
   std::atomic<uint64_t> changes_ = 0;           // of membership_, that were noted
   std::atomic<uint64_t> to_be_ready_, to_end_;  // workers

@@ -92,7 +92,8 @@ class Checkpoints(unittest.TestCase):
     def test_snapshots_are_other_work_and_the_writing_is_beside_the_workers(self):
         found = self.other_work("--update-workers", "2", "--offload-bandwidth", "10G")
         self.assertEqual(set(found), {"update", "checkpoint/0"})
-        self.assertEqual(set(found["update"]), {"checkpoint_snapshot"})
+        # On a slow disk a snapshot waits until the one before is written.
+        self.assertEqual(set(found["update"]) - {"checkpoint_wait"}, {"checkpoint_snapshot"})
         self.assertEqual(len(found["update"]["checkpoint_snapshot"]), 2 * 6)
         # 2.5 M parameters over two workers, 12 bytes of each at 10 GB/s.
         for nanoseconds in found["update"]["checkpoint_snapshot"]:

@@ -80,8 +80,8 @@ class Reliability(unittest.TestCase):
             self.assertEqual(stage["destination"], each["destination"])
             # Only where an acknowledgement was lost is a block sent again that has arrived.
             if each["start_ns"] <= stage["end_ns"]:
-                inside += 1
-                self.assertGreaterEqual(stage["end_ns"] - stage["start_ns"], 19_000_000)
+                inside += 1  # 20 ms after it left, less what the mark of its leaving was late
+                self.assertGreaterEqual(stage["end_ns"] - stage["start_ns"], 10_000_000)
         self.assertGreater(inside, len(retries) / 3)
         settings = dict(each.values() for each in self.query("SELECT key, value FROM setting"))
         self.assertEqual(settings["gradients.reliability"], "reliable")
