@@ -8,6 +8,7 @@
 namespace poolscope {
 
 void AddRunCommand(CLI::App& app, int& exit_code);
+void AddEnvCommand(CLI::App& app, int& exit_code);
 void AddCollectCommand(CLI::App& app, int& exit_code);
 void AddReportCommand(CLI::App& app, int& exit_code);
 void AddWhatIfCommand(CLI::App& app, int& exit_code);

@@ -46,6 +46,7 @@ int main(int argc, char** argv) try {
   app.require_subcommand(1);
   int exit_code = 0;
   poolscope::AddRunCommand(app, exit_code);
+  poolscope::AddEnvCommand(app, exit_code);
   poolscope::AddCollectCommand(app, exit_code);
   poolscope::AddReportCommand(app, exit_code);
   poolscope::AddWhatIfCommand(app, exit_code);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,14 +42,6 @@ template <typename... Args>
 void Say(fmt::format_string<Args...> format, Args&&... args) {
   const std::string line = "poolscope: " + fmt::format(format, std::forward<Args>(args)...) + "\n";
   (void)!write(STDERR_FILENO, line.data(), line.size());
-}
-
-std::string RandomHex() {
-  unsigned char bytes[16];
-  if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes)) std::abort();
-  std::string text;
-  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
-  return text;
 }
 
 // --- The collector, in a child of its own: a crash of it is no crash of the job ---
@@ -148,15 +139,6 @@ class CollectorChild {
 };
 
 // --- The job ---
-
-// Where the agent stands beside this program, "" where it does not.
-std::string AgentPath() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return "";
-  const auto agent = program.parent_path().parent_path() / "lib" / "libpoolscope_agent.so";
-  return std::filesystem::exists(agent, error) ? agent.string() : "";
-}
 
 // The job's pid, or -1 with errno of its start.
 pid_t StartJob(const std::vector<std::string>& job, const sigset_t& mask) {
@@ -281,13 +263,7 @@ int Run(const Arguments& arguments) {
     return 2;
   }
   const std::string agent = AgentPath();
-  for (const LoadingVariable& variable : LoadingVariables()) {
-    const std::string foreign = ForeignValue(variable, agent);
-    if (foreign.empty()) continue;
-    Say("{} is set to {}: left as it is, {} will be recorded unless that is Poolscope's agent; "
-        "unset it to use {}",
-        variable.name, foreign, variable.unseen, agent);
-  }
+  for (const std::string& note : ForeignNotes(agent)) Say("{}", note);
   if (agent.empty() && ForeignValue(LoadingVariables().front(), agent).empty()) {
     Say("the agent lib/libpoolscope_agent.so is not beside this program: install it or set "
         "NVTX_INJECTION64_PATH");
@@ -354,7 +330,7 @@ int Run(const Arguments& arguments) {
   }
   GroupSignals group;
   if (auto started = group.Start(signals); !started.ok()) Say("{}", started.error().message);
-  const std::string run_id = RandomHex();
+  const std::string run_id = NewRunId();
   setenv("POOLSCOPE_RUN_ID", run_id.c_str(), 1);
   setenv("POOLSCOPE_RUN_DIR", folder.c_str(), 1);
   if (!agent.empty()) SetLoadingVariables(agent);

@@ -25,8 +25,10 @@ QUICK_TRAINER = [TRAINER, "--device", "emulated", "--math", "none", "--mode", "d
 
 
 def clean_environment(**more):
+    loading = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN",
+               "LD_PRELOAD")
     kept = {k: v for k, v in os.environ.items()
-            if not k.startswith("POOLSCOPE_") and k != "NVTX_INJECTION64_PATH"}
+            if not k.startswith("POOLSCOPE_") and k not in loading}
     return dict(kept, **more)
 
 
