@@ -29,7 +29,8 @@ class Attributes {
       default:
         break;
     }
-    if (attributes->payloadType == NVTX_PAYLOAD_UNKNOWN) [[likely]]
+    if (attributes->payloadType == NVTX_PAYLOAD_UNKNOWN &&
+        attributes->colorType == NVTX_COLOR_UNKNOWN) [[likely]]
       return;
     if (attributes->payloadType == NVTX_PAYLOAD_TYPE_EXT) {
       const auto count = static_cast<uint32_t>(attributes->reserved0);
@@ -37,12 +38,15 @@ class Attributes {
                   reinterpret_cast<const nvtxPayloadData_t*>(
                       static_cast<uintptr_t>(attributes->payload.ullValue)),
                   count);
-      payload.words = groups->count();
-      payload.groups = groups->words();
       if (name == 0) name = groups->message();
     } else {
       TakeValue(*attributes);
     }
+    if (attributes->colorType == NVTX_COLOR_ARGB) {
+      groups->AddOwn(writer, OwnSchema::kColor, {attributes->color});
+    }
+    payload.words = groups->count();
+    payload.groups = groups->words();
   }
 
   uint32_t name = 0;

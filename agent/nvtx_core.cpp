@@ -5,9 +5,11 @@
 
 #include "agent/attributes.h"
 #include "agent/hooks.h"
+#include "agent/objects.h"
 #include "agent/process.h"
 #include "agent/registry.h"
 #include "agent/text.h"
+#include "trace/event.h"
 
 namespace poolscope::agent {
 namespace {
@@ -105,19 +107,6 @@ void DomainEnd(nvtxDomainHandle_t, nvtxRangeId_t id) { End(id); }
 
 // --- Names ---
 
-uint32_t InternMessage(int32_t type, const nvtxMessageValue_t& message) {
-  switch (type) {
-    case NVTX_MESSAGE_TYPE_ASCII:
-      return InternText(message.ascii);
-    case NVTX_MESSAGE_TYPE_UNICODE:
-      return InternWide(message.unicode);
-    case NVTX_MESSAGE_TYPE_REGISTERED:
-      return StringOf(message.registered);
-    default:
-      return 0;
-  }
-}
-
 // `name` interns: it must run inside the registration.
 template <typename F>
 void NameCategory(uint32_t domain, uint32_t category, F name) {
@@ -153,24 +142,30 @@ void NameOsThreadW(uint32_t tid, const wchar_t* name) {
   NameThread(tid, [&] { return InternWide(name); });
 }
 
+// Those of domain "poolscope" say who is who and stay definitions; others are objects of the job.
 nvtxResourceHandle_t ResourceCreate(nvtxDomainHandle_t handle,
                                     nvtxResourceAttributes_t* attributes) {
-  const Registering registering;
-  if (!registering || attributes == nullptr ||
-      attributes->size < NVTX_RESOURCE_ATTRIB_STRUCT_SIZE) {
-    return nullptr;
-  }
+  if (attributes == nullptr || attributes->size < NVTX_RESOURCE_ATTRIB_STRUCT_SIZE) return nullptr;
+  const auto type = static_cast<uint32_t>(attributes->identifierType);
   struct {
     uint64_t identifier;
     uint32_t domain;
     uint32_t name;
-  } payload = {attributes->identifier.ullValue, DomainOf(handle),
-               InternMessage(attributes->messageType, attributes->message)};
-  session.Define(DefinitionKind::kResource, static_cast<uint32_t>(attributes->identifierType),
-                 &payload, sizeof(payload), payload.identifier);
+  } payload = {attributes->identifier.ullValue, DomainOf(handle), 0};
+  {
+    const Registering registering;
+    if (!registering) return nullptr;
+    payload.name = InternMessage(attributes->messageType, attributes->message);
+    session.Define(DefinitionKind::kResource, type, &payload, sizeof(payload), payload.identifier);
+  }
+  if (session.Text(NameOfDomain(payload.domain)) != kPoolscopeDomain) {
+    const Inside inside(true);
+    if (inside)
+      MarkObject(*inside, "created", ResourceKind(type), payload.identifier, payload.name);
+  }
   return reinterpret_cast<nvtxResourceHandle_t>(uintptr_t{payload.name} + 1);
 }
-void ResourceDestroy(nvtxResourceHandle_t) {}
+void ResourceDestroy(nvtxResourceHandle_t) {}  // nothing that was recorded ends with it
 
 nvtxStringHandle_t RegisterStringA(nvtxDomainHandle_t, const char* text) {
   const Registering registering;
@@ -192,22 +187,13 @@ nvtxDomainHandle_t DomainCreateW(const wchar_t* name) {
 void DomainDestroy(nvtxDomainHandle_t) {}  // the name keeps its index
 void Initialize(const void*) {}
 
-struct Hook {
-  unsigned int id;
-  NvtxFunctionPointer function;
-};
+}  // namespace
 
-template <typename F>
-NvtxFunctionPointer Generic(F* function) {
-  return reinterpret_cast<NvtxFunctionPointer>(function);
-}
-
-template <size_t n>
-bool Fill(const NvtxExportTableCallbacks* callbacks, NvtxCallbackModule module,
-          const Hook (&hooks)[n]) {
+bool Fill(const NvtxExportTableCallbacks& callbacks, NvtxCallbackModule module,
+          std::span<const Hook> hooks) {
   NvtxFunctionTable table = nullptr;
   unsigned int size = 0;
-  if (callbacks->GetModuleFunctionTable(module, &table, &size) == 0 || table == nullptr) {
+  if (callbacks.GetModuleFunctionTable(module, &table, &size) == 0 || table == nullptr) {
     return false;
   }
   for (const Hook& hook : hooks) {
@@ -215,8 +201,6 @@ bool Fill(const NvtxExportTableCallbacks* callbacks, NvtxCallbackModule module,
   }
   return true;
 }
-
-}  // namespace
 
 bool HookCore(NvtxGetExportTableFunc_t get_export_table) {
   const auto* callbacks =
@@ -258,7 +242,9 @@ bool HookCore(NvtxGetExportTableFunc_t get_export_table) {
       {NVTX_CBID_CORE2_DomainDestroy, Generic(DomainDestroy)},
       {NVTX_CBID_CORE2_Initialize, Generic(Initialize)},
   };
-  return Fill(callbacks, NVTX_CB_MODULE_CORE, core) && Fill(callbacks, NVTX_CB_MODULE_CORE2, core2);
+  HookObjects(*callbacks);
+  return Fill(*callbacks, NVTX_CB_MODULE_CORE, core) &&
+         Fill(*callbacks, NVTX_CB_MODULE_CORE2, core2);
 }
 
 }  // namespace poolscope::agent

@@ -18,17 +18,13 @@ uint64_t EnumRegister(nvtxDomainHandle_t domain, const nvtxPayloadEnumAttr_t* at
   return !registering || attributes == nullptr ? 0 : RegisterEnum(DomainOf(domain), *attributes);
 }
 
-EventPayload PayloadOf(const PayloadWords& words) {
-  return {.value = 0, .flags = 0, .words = words.count(), .groups = words.words()};
-}
-
 int PushPayload(nvtxDomainHandle_t handle, const nvtxPayloadData_t* payloads, size_t count) {
   const Inside inside(false);
   if (!inside) return ThreadWriter::kNoRange;
   const uint32_t domain = DomainOf(handle);
   PayloadWords words;
   words.Add(*inside, domain, payloads, count);
-  return inside->Push(domain, words.message(), 0, PayloadOf(words));
+  return inside->Push(domain, words.message(), words.category(), PayloadOf(words));
 }
 
 int PopPayload(nvtxDomainHandle_t handle, const nvtxPayloadData_t* payloads, size_t count) {
@@ -46,7 +42,7 @@ void MarkPayload(nvtxDomainHandle_t handle, const nvtxPayloadData_t* payloads, s
   const uint32_t domain = DomainOf(handle);
   PayloadWords words;
   words.Add(*inside, domain, payloads, count);
-  inside->Mark(domain, words.message(), 0, PayloadOf(words));
+  inside->Mark(domain, words.message(), words.category(), PayloadOf(words));
 }
 
 nvtxRangeId_t StartPayload(nvtxDomainHandle_t handle, const nvtxPayloadData_t* payloads,
@@ -56,7 +52,8 @@ nvtxRangeId_t StartPayload(nvtxDomainHandle_t handle, const nvtxPayloadData_t* p
   const uint32_t domain = DomainOf(handle);
   PayloadWords words;
   words.Add(*inside, domain, payloads, count);
-  return session.StartProcessRange(inside.get(), domain, words.message(), 0, PayloadOf(words));
+  return session.StartProcessRange(inside.get(), domain, words.message(), words.category(),
+                                   PayloadOf(words));
 }
 
 void EndPayload(nvtxDomainHandle_t handle, nvtxRangeId_t id, const nvtxPayloadData_t* payloads,
@@ -74,19 +71,15 @@ uint8_t DomainIsEnabled(nvtxDomainHandle_t) { return 1; }
 }  // namespace
 
 void HookPayloads(const nvtxExtModuleSegment_t& segment) {
-  const auto hook = [&segment](size_t slot, auto* function) {
-    if (slot < segment.slotCount) {
-      segment.functionSlots[slot] = reinterpret_cast<intptr_t>(function);
-    }
-  };
-  hook(NVTX3EXT_CBID_nvtxPayloadSchemaRegister, SchemaRegister);
-  hook(NVTX3EXT_CBID_nvtxPayloadEnumRegister, EnumRegister);
-  hook(NVTX3EXT_CBID_nvtxMarkPayload, MarkPayload);
-  hook(NVTX3EXT_CBID_nvtxRangePushPayload, PushPayload);
-  hook(NVTX3EXT_CBID_nvtxRangePopPayload, PopPayload);
-  hook(NVTX3EXT_CBID_nvtxRangeStartPayload, StartPayload);
-  hook(NVTX3EXT_CBID_nvtxRangeEndPayload, EndPayload);
-  hook(NVTX3EXT_CBID_nvtxDomainIsEnabled, DomainIsEnabled);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxPayloadSchemaRegister, SchemaRegister);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxPayloadEnumRegister, EnumRegister);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxMarkPayload, MarkPayload);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxRangePushPayload, PushPayload);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxRangePopPayload, PopPayload);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxRangeStartPayload, StartPayload);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxRangeEndPayload, EndPayload);
+  FillSlot(segment, NVTX3EXT_CBID_nvtxDomainIsEnabled, DomainIsEnabled);
+  HookDeferred(segment);
 }
 
 }  // namespace poolscope::agent

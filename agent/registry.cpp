@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "agent/clocks.h"
 #include "agent/process.h"
 #include "agent/text.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr uint32_t kMaxSchemas = 1024;
 constexpr uint32_t kMaxCounters = 2048;
+constexpr uint32_t kMaxScopes = 1024;
 constexpr uint64_t kFirstDynamicId = uint64_t{1} << 32;  // NVTX: ids under it are the job's own
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -76,6 +78,9 @@ constinit ChosenIds chosen_schemas;
 Counter counters[kMaxCounters];
 std::atomic<uint32_t> counter_count{0};
 constinit ChosenIds chosen_counters;
+uint32_t scopes[kMaxScopes];  // string ids
+std::atomic<uint32_t> scope_count{0};
+constinit ChosenIds chosen_scopes;
 
 uint64_t IdOf(ChosenIds& chosen, uint32_t domain, uint64_t wanted, uint32_t index) {
   const bool is_chosen = wanted >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START && wanted < kFirstDynamicId;
@@ -85,8 +90,10 @@ uint64_t IdOf(ChosenIds& chosen, uint32_t domain, uint64_t wanted, uint32_t inde
 
 bool SameLayout(const Schema& a, const Schema& b) {
   return a.field_count == b.field_count && a.static_bytes == b.static_bytes &&
-         a.message_field == b.message_field && a.partial == b.partial &&
-         a.enum_bytes == b.enum_bytes && std::equal(a.fields, a.fields + a.field_count, b.fields);
+         a.message_field == b.message_field && a.category_field == b.category_field &&
+         a.begin_field == b.begin_field && a.end_field == b.end_field && a.clock == b.clock &&
+         a.partial == b.partial && a.enum_bytes == b.enum_bytes &&
+         std::equal(a.fields, a.fields + a.field_count, b.fields);
 }
 
 // The schema's place in the table; a new one is told to the session. ~0: too many.
@@ -139,19 +146,20 @@ void LayOutCounter(const nvtxCounterAttr_t& attributes, uint32_t name, Counter* 
   const Schema* schema = nullptr;
   if (const uint32_t size = NumberSource(attributes.schemaId, &source); size != 0) {
     counter->count = 1;
+    counter->bytes = size;
     counter->fields[0] = {name, 0, size, source};
   } else if ((schema = FindSchema(counter->domain, attributes.schemaId)) != nullptr) {
+    counter->bytes = schema->static_bytes;
+    if (counter->clock == 0) counter->clock = schema->clock;
     for (uint32_t i = 0; i < schema->field_count; ++i) {
       const Field& field = schema->fields[i];
-      if (TypeOf(field.source) == FieldType::kString) continue;
-      Field& value = counter->fields[counter->count++];
-      value = field;
-      char text[2 * kMaxStringBytes];
-      const std::string_view group = session.Text(name);
-      const std::string_view member = session.Text(field.name);
-      const int bytes = snprintf(text, sizeof(text), "%.*s/%.*s", static_cast<int>(group.size()),
-                                 group.data(), static_cast<int>(member.size()), member.data());
-      value.name = InternBytes(text, static_cast<size_t>(bytes));
+      if (static_cast<int32_t>(i) == schema->begin_field) {
+        counter->time = field;
+      } else if (TypeOf(field.source) != FieldType::kString) {
+        Field& value = counter->fields[counter->count++];
+        value = field;
+        value.name = InternJoined(name, '/', field.name);
+      }
     }
   }
   for (uint32_t i = 0; i < counter->count; ++i) {
@@ -163,8 +171,8 @@ void LayOutCounter(const nvtxCounterAttr_t& attributes, uint32_t name, Counter* 
 }
 
 bool SameCounter(const Counter& a, const Counter& b) {
-  return a.domain == b.domain && a.count == b.count &&
-         std::equal(a.fields, a.fields + a.count, b.fields);
+  return a.domain == b.domain && a.count == b.count && a.bytes == b.bytes && a.clock == b.clock &&
+         a.time == b.time && std::equal(a.fields, a.fields + a.count, b.fields);
 }
 
 }  // namespace
@@ -181,6 +189,8 @@ uint32_t RegisterDomain(uint32_t name) {
   domain_names[++domain_count] = name;
   return domain_count;
 }
+
+uint32_t NameOfDomain(uint32_t index) { return domain_names[index]; }
 
 uint64_t RegisterSchema(uint32_t domain, const nvtxPayloadSchemaAttr_t& attributes) {
   const bool named = (attributes.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME) != 0;
@@ -199,7 +209,7 @@ uint64_t RegisterEnum(uint32_t domain, const nvtxPayloadEnumAttr_t& attributes) 
   Schema schema;
   memset(static_cast<void*>(&schema), 0, sizeof(schema));
   const bool sized = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE) != 0;
-  schema.message_field = -1;
+  schema.message_field = schema.category_field = schema.begin_field = schema.end_field = -1;
   schema.enum_bytes = sized ? static_cast<uint32_t>(attributes.sizeOfEnum) : sizeof(int);
   const uint32_t name = NameOr(named ? attributes.name : nullptr, "(unnamed enum)");
   const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID) != 0;
@@ -216,10 +226,12 @@ const Schema* FindSchema(uint32_t domain, uint64_t id) {
 }
 
 uint64_t RegisterCounter(uint32_t domain, const nvtxCounterAttr_t& attributes) {
-  const uint32_t name = NameOr(attributes.name, "(unnamed counter)");
+  const uint32_t name = InternJoined(FindScope(domain, attributes.scopeId), '/',
+                                     NameOr(attributes.name, "(unnamed counter)"));
   Counter counter;
   memset(static_cast<void*>(&counter), 0, sizeof(counter));
   counter.domain = domain;
+  counter.clock = ClockOf(attributes.semantics);
   LayOutCounter(attributes, name, &counter);
   const Locked lock;
   const uint32_t count = counter_count.load(std::memory_order_relaxed);
@@ -237,6 +249,28 @@ const Counter* FindCounter(uint32_t domain, uint64_t id) {
   const uint64_t index =
       id >= kFirstDynamicId ? id - kFirstDynamicId : chosen_counters.Find(domain, id);
   return index < counter_count.load(std::memory_order_acquire) ? &counters[index] : nullptr;
+}
+
+uint64_t RegisterScope(uint32_t domain, const nvtxScopeAttr_t& attributes) {
+  const uint32_t parent = FindScope(domain, attributes.parentScope);
+  const uint32_t path = InternJoined(parent, '/', InternText(attributes.path));
+  const Locked lock;
+  const uint32_t count = scope_count.load(std::memory_order_relaxed);
+  uint32_t index = 0;
+  while (index < count && scopes[index] != path) ++index;
+  if (index == kMaxScopes) return NVTX_SCOPE_NONE;
+  if (index == count) {
+    scopes[count] = path;
+    scope_count.store(count + 1, std::memory_order_release);
+  }
+  return IdOf(chosen_scopes, domain, attributes.scopeId, index);
+}
+
+uint32_t FindScope(uint32_t domain, uint64_t id) {
+  if (id < NVTX_SCOPE_ID_STATIC_START) return 0;
+  const uint64_t index =
+      id >= kFirstDynamicId ? id - kFirstDynamicId : chosen_scopes.Find(domain, id);
+  return index < scope_count.load(std::memory_order_acquire) ? scopes[index] : 0;
 }
 
 void LockRegistry() { pthread_mutex_lock(&mutex); }

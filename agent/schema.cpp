@@ -4,6 +4,7 @@
 
 #include <bit>
 
+#include "agent/clocks.h"
 #include "agent/process.h"
 #include "agent/registry.h"
 #include "agent/text.h"
@@ -136,13 +137,19 @@ class Layout {
   uint32_t widest_ = 1;
 };
 
-uint32_t JoinNames(uint32_t outer, uint32_t inner) {
-  char text[2 * kMaxStringBytes];
-  const std::string_view a = session.Text(outer);
-  const std::string_view b = session.Text(inner);
-  const int bytes = snprintf(text, sizeof(text), "%.*s.%.*s", static_cast<int>(a.size()), a.data(),
-                             static_cast<int>(b.size()), b.data());
-  return InternBytes(text, static_cast<size_t>(bytes));
+// What of the event itself the entry, which became `field`, tells.
+void TakeRole(const nvtxPayloadSchemaEntry_t& entry, FieldType type, int32_t field,
+              Schema* schema) {
+  constexpr uint64_t kEvent = 7 << 12;
+  if (type == FieldType::kString) {
+    if ((entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) != 0) schema->message_field = field;
+  } else if (entry.type == NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY) {
+    schema->category_field = field;
+  } else if ((entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_TIMESTAMP) != 0 && type != FieldType::kDouble) {
+    const bool is_end = (entry.flags & kEvent) == NVTX_PAYLOAD_ENTRY_FLAG_RANGE_END;
+    (is_end || schema->begin_field >= 0 ? schema->end_field : schema->begin_field) = field;
+    if (const uint64_t clock = ClockOf(entry.semantics); clock != 0) schema->clock = clock;
+  }
 }
 
 bool IsPlain(const Schema& schema) {
@@ -229,7 +236,8 @@ uint64_t ReadValue(const void* at, Source source) {
 void LayOut(const nvtxPayloadSchemaAttr_t& attributes,
             const Schema* (*nested)(uint32_t domain, uint64_t id), uint32_t domain,
             Schema* schema) {
-  schema->message_field = -1;
+  schema->message_field = schema->category_field = -1;
+  schema->begin_field = schema->end_field = -1;
   if (attributes.type != NVTX_PAYLOAD_SCHEMA_TYPE_STATIC || attributes.entries == nullptr) return;
   const bool packed = (attributes.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT) != 0 &&
                       attributes.packAlign != 0;
@@ -265,7 +273,8 @@ void LayOut(const nvtxPayloadSchemaAttr_t& attributes,
       const uint32_t offset = place(inner->static_bytes, 8);
       for (uint32_t k = 0; k < inner->field_count; ++k) {
         const Field& field = inner->fields[k];
-        layout.Add(JoinNames(name, field.name), offset + field.offset, field.bytes, field.source);
+        layout.Add(InternJoined(name, '.', field.name), offset + field.offset, field.bytes,
+                   field.source);
       }
     } else {
       schema->partial = true;
@@ -275,10 +284,8 @@ void LayOut(const nvtxPayloadSchemaAttr_t& attributes,
         place(8, 8);  // an address, as far as can be told
       }
     }
-    if ((entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) != 0 &&
-        schema->field_count == before + 1 &&
-        TypeOf(schema->fields[before].source) == FieldType::kString) {
-      schema->message_field = static_cast<int32_t>(before);
+    if (schema->field_count == before + 1) {
+      TakeRole(entry, TypeOf(schema->fields[before].source), static_cast<int32_t>(before), schema);
     }
   }
   const bool sized = (attributes.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE) != 0;
@@ -291,8 +298,9 @@ void LayOut(const nvtxPayloadSchemaAttr_t& attributes,
       schema->partial = true;
     }
   }
-  if (schema->message_field >= static_cast<int32_t>(schema->field_count)) {
-    schema->message_field = -1;
+  for (int32_t* field : {&schema->message_field, &schema->category_field, &schema->begin_field,
+                         &schema->end_field}) {
+    if (*field >= static_cast<int32_t>(schema->field_count)) *field = -1;
   }
   schema->plain = IsPlain(*schema);
 }
@@ -306,6 +314,16 @@ void PayloadWords::Add(ThreadWriter& writer, uint32_t domain, const nvtxPayloadD
   }
   if (!complete) [[unlikely]]
     writer.Lose(LossCause::kPayloadTooLarge);
+}
+
+void PayloadWords::AddOwn(ThreadWriter& writer, OwnSchema schema,
+                          std::initializer_list<uint64_t> values) {
+  const uint32_t name = OwnSchemaName(schema);
+  if (name == 0 || count_ + 1 + values.size() > kMaxPayloadWords) {
+    return writer.Lose(LossCause::kPayloadTooLarge);
+  }
+  words_[count_++] = uint64_t{values.size()} << 32 | name;
+  for (const uint64_t value : values) words_[count_++] = value;
 }
 
 bool PayloadWords::AddOne(ThreadWriter& writer, uint32_t domain, const nvtxPayloadData_t& payload) {
@@ -330,6 +348,7 @@ bool PayloadWords::AddOne(ThreadWriter& writer, uint32_t domain, const nvtxPaylo
     }
   }
   if (schema->message_field >= 0) message_ = static_cast<uint32_t>(at[schema->message_field]);
+  if (schema->category_field >= 0) category_ = static_cast<uint32_t>(at[schema->category_field]);
   count_ += 1 + schema->field_count;
   return !schema->partial;
 }

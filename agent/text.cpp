@@ -40,6 +40,30 @@ uint32_t InternWide(const wchar_t* text) {
   return InternBytes(utf8, static_cast<size_t>(at - utf8));
 }
 
+uint32_t InternJoined(uint32_t a, char separator, uint32_t b) {
+  if (a == 0 || b == 0) return a + b;
+  char text[2 * kMaxStringBytes + 1];
+  const std::string_view front = session.Text(a);
+  const std::string_view back = session.Text(b);
+  memcpy(text, front.data(), front.size());
+  text[front.size()] = separator;
+  memcpy(text + front.size() + 1, back.data(), back.size());
+  return InternBytes(text, front.size() + 1 + back.size());
+}
+
+uint32_t InternMessage(int32_t type, const nvtxMessageValue_t& message) {
+  switch (type) {
+    case NVTX_MESSAGE_TYPE_ASCII:
+      return InternText(message.ascii);
+    case NVTX_MESSAGE_TYPE_UNICODE:
+      return InternWide(message.unicode);
+    case NVTX_MESSAGE_TYPE_REGISTERED:
+      return StringOf(message.registered);
+    default:
+      return 0;
+  }
+}
+
 uint32_t NameMissed(ThreadWriter& writer, const char* text) {
   const uint32_t id = InternText(text);
   if (id == 0 || id == kOverflowString) return id;  // each use of the latter is counted

@@ -14,6 +14,12 @@ uint32_t InternText(const char* text);
 uint32_t InternWide(const wchar_t* text);  // UTF-32 to UTF-8, invalid code points as U+FFFD
 uint32_t InternBytes(const char* text, size_t bytes);
 
+// "a/b" of two strings; the other one where one is 0.
+uint32_t InternJoined(uint32_t a, char separator, uint32_t b);
+
+// As an event's or an object's attributes give it, by NVTX_MESSAGE_TYPE_*.
+uint32_t InternMessage(int32_t type, const nvtxMessageValue_t& message);
+
 // As InternText, with the thread's cache in front.
 uint32_t NameMissed(ThreadWriter& writer, const char* text);
 inline uint32_t NameOf(ThreadWriter& writer, const char* text) {

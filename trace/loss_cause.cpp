@@ -22,6 +22,8 @@ const char* LossCauseName(LossCause cause) {
       return "undecodable";
     case LossCause::kUnknownCount:
       return "unknown_count";
+    case LossCause::kUnknownClock:
+      return "unknown_clock";
     case LossCause::kCount:
       break;
   }

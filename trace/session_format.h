@@ -54,7 +54,8 @@ enum class LossCause : uint32_t {
   kUnmatchedEnd = 6,     // a pop or end with no start
   kUndecodable = 7,      // set by the collector: bytes that are no valid record
   kUnknownCount = 8,     // events lost without a count
-  kCount = 9,
+  kUnknownClock = 9,     // the job gave its time in a clock that cannot be converted
+  kCount = 10,
 };
 const char* LossCauseName(LossCause cause);  // "ring_full"
 
@@ -215,7 +216,8 @@ enum RecordFlags : uint8_t {
   kRecordFloat = 1,       // the value (counter's or plain payload's) is a double
   kRecordHasValue = 2,    // first payload word is NVTX's plain payload value
   kRecordOpenAtExit = 4,  // its thread exited and never ended it
-  kRecordMonotonic = 8,   // activities: times are ns of CLOCK_MONOTONIC instead of ticks
+  kRecordMonotonic = 8,   // times are ns of CLOCK_MONOTONIC instead of ticks (activities, and
+                          // events whose time the job gave)
 };
 struct RecordHeader {
   uint8_t kind;

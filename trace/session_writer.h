@@ -50,6 +50,7 @@ class SessionWriter {
   void MarkEnded();     // exit was seen
   void MarkAgentOff();  // an internal check failed
   ClockKind clock() const { return clock_; }
+  uint64_t ticks_per_second() const { return ticks_per_second_; }  // roughly, once started
 
   // fork: hold the lock across it, so that the child's copy is consistent. The child forgets the
   // parent's session, keeps its definitions, and starts its own at its first event.

@@ -91,6 +91,26 @@ void ThreadWriter::EndProcessRange(const ProcessRange& range, uint64_t id, uint6
   MayTakeTriple(end_ticks);
 }
 
+void ThreadWriter::Past(RecordKind kind, uint32_t domain, uint32_t name, uint32_t category,
+                        uint64_t start, uint64_t end, bool monotonic, const EventPayload& payload) {
+  const bool is_range = kind == RecordKind::kProcessRange;
+  const bool has_value = kind == RecordKind::kCounter || (payload.flags & kRecordHasValue) != 0;
+  const uint32_t words = 3 + (is_range ? 3 : 0) + (has_value ? 1 : 0) + payload.words;
+  uint64_t* at = Claim(words);
+  if (at == nullptr) return Lose(LossCause::kRingFull);
+  const auto flags = static_cast<uint8_t>(payload.flags | (monotonic ? kRecordMonotonic : 0));
+  at = Start(at, kind, flags, words, domain, 0, name, category);
+  *at++ = start;
+  if (is_range) {
+    *at++ = end;
+    *at++ = 0;  // it never was open
+    *at++ = tid_;
+  }
+  if (has_value) *at++ = payload.value;
+  Append(at, payload.groups, payload.words);
+  Commit(words);
+}
+
 void ThreadWriter::Lose(LossCause cause) {
   const uint64_t ticks = now();
   session_->Lose(cause, 1, ticks, ticks);

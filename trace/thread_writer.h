@@ -48,6 +48,11 @@ class ThreadWriter {
   void Activity(uint32_t lane, uint32_t domain, uint32_t name, uint32_t category, uint64_t start,
                 uint64_t end, bool monotonic, const EventPayload& payload);
 
+  // A mark, counter or start/end range of the past, by `kind`; times as Activity's, for marks and
+  // counters `end` is not used. A counter's value is that of `payload`.
+  void Past(RecordKind kind, uint32_t domain, uint32_t name, uint32_t category, uint64_t start,
+            uint64_t end, bool monotonic, const EventPayload& payload);
+
   // The thread exits: ends what it left open, marked kRecordOpenAtExit.
   void EndOpenRanges();
 

@@ -72,12 +72,14 @@ TEST_F(Capture, CoreCalls_AreRecordedWithLevelsAndPlainValues) {
 TEST_F(Capture, DomainsOfOneName_AreOneDomain) {
   const SessionView view = After("core2");
   EXPECT_EQ(result_.out, "same domain 1\ndone core2\n");
-  EXPECT_THAT(view.domains, ElementsAre(Pair(1, "domain one"), Pair(2, "domain two")));
-  ASSERT_EQ(view.events.size(), 3u);
+  EXPECT_THAT(view.domains,
+              ElementsAre(Pair(1, "domain one"), Pair(2, "domain two"), Pair(3, "nvtx.object")));
+  ASSERT_EQ(view.events.size(), 4u);
   EXPECT_EQ(Event(view, "registered").domain, "domain one");
   EXPECT_EQ(view.events[1].domain, "domain two");
   EXPECT_EQ(view.events[2].domain, "domain one");
   EXPECT_EQ(view.events[2].kind, RecordKind::kProcessRange);
+  EXPECT_EQ(Event(view, "a resource").payload.at("nvtx.object").at("kind"), "pointer");
   bool seen = false;
   for (const auto& definition : view.definitions) {
     if (definition.kind != DefinitionKind::kResource) continue;
