@@ -57,7 +57,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   text("mode", ModeName(options.mode));
   text("transport", options.transport == TransportKind::kMpi ? "mpi" : "inprocess");
   if (const int cores = UsableCores(); cores > 0) count("cores", static_cast<uint64_t>(cores));
-  text("device", options.devices.emulated() ? "emulated" : "cpu");
+  text("device", DeviceKindName(options.devices.compute.kind));
   text("compute.device", DeviceName(options.devices.compute).c_str());
   text("update.device", DeviceName(options.devices.update).c_str());
   number("time_scale", options.devices.time_scale);

@@ -19,7 +19,7 @@ size_t DeviceNumber(const Options& options, size_t index) {
 ComputeWorker::ComputeWorker(Job& job, size_t index)
     : Worker(job, index, job.options().devices.compute, DeviceNumber(job.options(), index),
              *job.compute_signals[index]),
-      replica_(job.MakeReplica()),
+      replica_(job.MakeReplica(index)),
       fetch_(job.fetch
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
                  : nullptr),

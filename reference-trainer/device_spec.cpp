@@ -13,10 +13,15 @@ constexpr uint64_t kMaxNumber = 255;
 
 }  // namespace
 
+const char* DeviceKindName(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? "cpu" : kind == DeviceKind::kCuda ? "cuda" : "emulated";
+}
+
 std::variant<DeviceSpec, std::string> ParseDeviceSpec(const std::string& text) {
   DeviceSpec spec;
   std::string kind = text;
-  if (const size_t at = kind.find('@'); at != std::string::npos) {
+  const bool cuda = text == "cuda" || text.starts_with("cuda:");
+  if (const size_t at = kind.find(cuda ? ':' : '@'); at != std::string::npos) {
     const char* const end = kind.data() + kind.size();
     uint64_t number = 0;
     const auto read = std::from_chars(kind.data() + at + 1, end, number);
@@ -34,17 +39,22 @@ std::variant<DeviceSpec, std::string> ParseDeviceSpec(const std::string& text) {
                          KnownDeviceProfiles());
     }
   }
+  if (cuda) {
+    spec.kind = DeviceKind::kCuda;
+    return spec;
+  }
   if (kind == "cpu" && !spec.number) return spec;
   if (kind != "emulated")
-    return fmt::format("'{}' is no device: cpu, emulated[:PROFILE][@N]", text);
+    return fmt::format("'{}' is no device: cpu, cuda[:N], emulated[:PROFILE][@N]", text);
   spec.kind = DeviceKind::kEmulated;
   return spec;
 }
 
 std::string DeviceName(const DeviceSpec& spec) {
-  std::string name = spec.kind == DeviceKind::kCpu ? "cpu" : "emulated";
+  std::string name = DeviceKindName(spec.kind);
   if (!spec.profile.empty()) name += ":" + spec.profile;
-  if (spec.number) name += fmt::format("@{}", *spec.number);
+  if (spec.number)
+    name += (spec.kind == DeviceKind::kCuda ? ":" : "@") + std::to_string(*spec.number);
   return name;
 }
 

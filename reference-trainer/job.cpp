@@ -153,36 +153,50 @@ std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) c
   const WorkerName worker = number < compute            ? WorkerName{"compute", number}
                             : number < compute + update ? WorkerName{"update", number - compute}
                                                         : WorkerName{"compute", number - update};
-  const bool emulated = options_.devices.emulated();
-  std::unique_ptr<Device> device = std::make_unique<CpuDevice>();
-  if (emulated) {
-    device =
-        std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + number,
-                                         spec.number ? shared_devices_.at(*spec.number) : nullptr);
+  std::unique_ptr<Device> device;
+  switch (spec.kind) {
+    case DeviceKind::kCpu:
+      device = std::make_unique<CpuDevice>();
+      break;
+    case DeviceKind::kCuda:
+      device = std::make_unique<RemoteDevice>();
+      break;
+    case DeviceKind::kEmulated:
+      device = std::make_unique<EmulatedDevice>(
+          options_.jitter, options_.seed * 1000003 + number,
+          spec.number ? shared_devices_.at(*spec.number) : nullptr);
+      break;
   }
-  device = Slowed(std::move(device), emulated, options_.slowness, worker);
+  device = Slowed(std::move(device), spec.kind == DeviceKind::kEmulated, options_.slowness, worker);
   if (options_.host.seconds == 0) return device;
   return std::make_unique<HostFedDevice>(std::move(device), options_.host, worker);
 }
 
-std::unique_ptr<Replica> Job::MakeReplica() const {
+std::unique_ptr<Replica> Job::MakeReplica(size_t worker) const {
   if (!corpus_) return nullptr;
-  return std::make_unique<CpuReplica>(shape_,
-                                      options_.schedule.dynamic_batch
-                                          ? Pace::Sequences(options_.model.batch, 1)
-                                          : options_.model.batch,
-                                      options_.seed);
+  const size_t stated = options_.model.batch;
+  const size_t most = options_.schedule.dynamic_batch ? Pace::Sequences(stated, 1) : stated;
+  if (options_.devices.compute.kind == DeviceKind::kCuda) {
+    return MakeCudaReplica(CudaWorkerOf(options_, PoolName::kCompute, worker), shape_, most,
+                           options_.seed);
+  }
+  return std::make_unique<CpuReplica>(shape_, most, options_.seed);
 }
 
 std::shared_ptr<const Batch> Job::ReadBatch(uint64_t data, uint64_t sequences) const {
   return Read(corpus_, options_, data, sequences);
 }
 
-std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions& offload) const {
+std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions& offload,
+                                      size_t worker) const {
   if (!corpus_) return nullptr;
   AdamW::Rates rates;
   rates.learning_rate = options_.model.learning_rate;
   rates.weight_decay = options_.model.weight_decay;
+  if (options_.devices.update.kind == DeviceKind::kCuda) {
+    return MakeCudaShard(CudaWorkerOf(options_, PoolName::kUpdate, worker), shape_, ranges,
+                         options_.seed, rates);
+  }
   return std::make_unique<CpuShard>(shape_, ranges, options_.seed, rates, offload);
 }
 

@@ -44,8 +44,9 @@ class Job {
 
   // `number`: one of its own for each worker.
   std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, size_t number) const;
-  std::unique_ptr<Replica> MakeReplica() const;  // null where nothing is computed
-  std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {}) const;
+  std::unique_ptr<Replica> MakeReplica(size_t worker = 0) const;  // null where nothing is computed
+  std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {},
+                                   size_t worker = 0) const;
   // Micro-batch `data` of the corpus; null where nothing is computed. Any thread.
   std::shared_ptr<const Batch> ReadBatch(uint64_t data, uint64_t sequences) const;
 

@@ -101,6 +101,7 @@ int Main(int argc, char** argv) {
     }
   }
   if (failed(CheckMemory(options))) return Failed(failure);
+  if (failed(CudaUnavailable(options))) return Failed(failure);
   std::optional<Log> log;
   if (!transport || transport->rank() == 0) log.emplace(options);
   if (failed(log ? log->OpenJson() : "")) return Failed(failure);

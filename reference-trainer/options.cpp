@@ -239,6 +239,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
       ->capture_default_str()
       ->group("Links");
   AddDeviceOptions(app, options);
+  AddCudaOptions(app, options.cuda);
   AddModelOptions(app, options.model);
   AddStateOptions(app, options.state);
   AddInputOptions(app, options.input);
@@ -286,6 +287,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   if (const std::string error = CheckSchedule(app, options); !error.empty()) {
     return WrongUsage(error);
   }
+  if (const std::string error = CheckCuda(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckFetch(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckReliability(app, options); !error.empty()) {
     return WrongUsage(error);

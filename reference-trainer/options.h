@@ -10,6 +10,7 @@
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
 #include "reference-trainer/options_checkpoint.h"
+#include "reference-trainer/options_cuda.h"
 #include "reference-trainer/options_device.h"
 #include "reference-trainer/options_experts.h"
 #include "reference-trainer/options_fetch.h"
@@ -53,6 +54,7 @@ GptShape ShapeOf(const ModelOptions& model);
 struct Options {
   Mode mode = Mode::kSync;
   DeviceOptions devices;
+  CudaOptions cuda;
   bool math = true;  // false: an emulated device that computes nothing
   uint64_t compute_workers = 2;
   uint64_t update_workers = 1;

@@ -183,7 +183,9 @@ void AddDeviceOptions(CLI::App& app, Options& options) {
   AddSpec(
       app, "--device",
       [&devices](const DeviceSpec& spec) { devices.compute = devices.update = spec; },
-      "cpu: real arithmetic; emulated: stated times; emulated:PROFILE: times of a cost model "
+      "cpu, cuda: real arithmetic (cuda:N: on that GPU; cuda: workers take turns at all); "
+      "emulated: "
+      "stated times; emulated:PROFILE: times of a cost model "
       "(default cpu)");
   AddSpec(
       app, "--compute-device", [&devices](const DeviceSpec& spec) { devices.compute = spec; },
@@ -196,7 +198,9 @@ void AddDeviceOptions(CLI::App& app, Options& options) {
          [&devices](const std::string& text) {
            devices.precision = text == "fp32" ? Precision::kFp32 : Precision::kBf16;
          },
-         "of products and of what crosses the links: fp32 or bf16 (default bf16)")
+         "of products, and on emulated devices of what crosses the links: fp32 or bf16 (default "
+         "bf16; "
+         "on cuda fp32)")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->type_name("P");
   const auto link = [&](const char* flag, const std::string& help) {
@@ -235,9 +239,12 @@ std::string ResolveDevices(const CLI::App& app, Options& options) {
     }
   }
   if (compute.profile.empty()) {
+    if (compute.kind != DeviceKind::kCuda && app.count("--precision") > 0) {
+      return "--precision needs compute on cuda or emulated:PROFILE";
+    }
     if (const char* flag =
-            Given(app, {"--precision", "--model-parameters", "--model-layers", "--model-width",
-                        "--model-context", "--model-batch", "--device-memory", "--memory-leak"})) {
+            Given(app, {"--model-parameters", "--model-layers", "--model-width", "--model-context",
+                        "--model-batch", "--device-memory", "--memory-leak"})) {
       return fmt::format("{} needs --device emulated:PROFILE", flag);
     }
   }

@@ -16,7 +16,7 @@ namespace poolscope::trainer {
 UpdateWorker::UpdateWorker(Job& job, size_t index)
     : Worker(job, index, job.options().devices.update, job.options().compute_workers + index,
              *job.update_signals[index]),
-      shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload)) {}
+      shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload, index)) {}
 
 void UpdateWorker::Probe() {
   if (index_ != 0) return;

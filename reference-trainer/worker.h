@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "reference-trainer/codec_stream.h"
 #include "reference-trainer/job.h"

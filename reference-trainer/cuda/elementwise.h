@@ -119,13 +119,14 @@ struct SoftmaxCrossEntropyBackwardEach {
   }
 };
 
-// sum += values rounded to a multiple of 2⁻²⁸: see AddOnGrid.
+// sum += values × weight rounded to a multiple of 2⁻²⁸: see AddOnGrid.
 struct GridSumEach {
+  float weight;
   const float* values;
   float* sum;
   POOLSCOPE_DEVICE void operator()(size_t i) const {
     constexpr double kShift = 0x1.8p24;
-    sum[i] += static_cast<float>((static_cast<double>(values[i]) + kShift) - kShift);
+    sum[i] += static_cast<float>((static_cast<double>(values[i] * weight) + kShift) - kShift);
   }
 };
 

@@ -30,7 +30,7 @@ struct TiledGemm {
   POOLSCOPE_DEVICE void operator()(Block& block) const {
     auto* tile_a = static_cast<T*>(block.shared());  // [kDepth, kTile]
     T* tile_b = tile_a + kDepth * kTile;             // [kDepth, kTile]
-    const size_t columns = BlocksFor(n, kTile);
+    const size_t columns = (n + kTile - 1) / kTile;  // of tiles
     const size_t row0 = block.index() / columns * kTile, column0 = block.index() % columns * kTile;
     const unsigned x = block.thread() % kSide, y = block.thread() / kSide;
     T sum[kEach][kEach] = {};

@@ -9,11 +9,9 @@
 #include "reference-trainer/cuda/gemm.h"
 #include "reference-trainer/cuda/rows.h"
 #include "reference-trainer/model/arithmetic.h"
+#include "reference-trainer/profiles.h"
 
 namespace poolscope::trainer::cuda {
-
-// How products of matrices take their inputs; sums are in T in both.
-enum class Precision { kFull, kBf16 };
 
 // Arithmetic by kernels that `Executor` runs in order: DeviceStream on a GPU, HostGrid of the tests
 // on the host. This is the launcher of every kernel.
@@ -23,11 +21,16 @@ enum class Precision { kFull, kBf16 };
 //     void* Allocate(size_t bytes);                        // zeros, for its life
 //     void Clear(size_t bytes, void*);                     // in order
 //     void Copy(size_t bytes, const void* from, void* to); // in order, then waits for all
+//     // For GridReplica and GridShard, see DeviceStream:
+//     void* AllocateHost(size_t bytes);
+//     void CopyAsync(size_t bytes, const void* from, void* to);
+//     void Wait();
+//     void Repeat(std::pair<std::string, size_t> name, const std::function<void()>& work);
 //   };
 template <typename T, class Executor>
 class GridArithmetic : public Arithmetic<T> {
  public:
-  // `executor` outlives this.
+  // `executor` outlives this. `precision`: of the inputs of products of matrices; sums are in T.
   GridArithmetic(Executor& executor, Precision precision)
       : executor_(executor),
         precision_(precision),

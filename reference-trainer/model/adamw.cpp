@@ -21,15 +21,22 @@ AdamW::AdamW(const Parameters& parameters, const Ranges& ranges, Rates rates) : 
   decays_.assign(decays.begin(), decays.end());
 }
 
-void AdamW::Update(const Slice& slice, double scale, uint64_t update, double factor) const {
+AdamW::Step AdamW::StepOf(double scale, uint64_t update, double factor) const {
   const auto count = static_cast<double>(update);
   const double rate = rates_.learning_rate * factor * std::min(1.0, count / kWarmUpUpdates);
-  const auto beta1 = static_cast<float>(rates_.beta1), beta2 = static_cast<float>(rates_.beta2);
-  const auto correction1 = static_cast<float>(1 / (1 - std::pow(rates_.beta1, count)));
-  const auto correction2 = static_cast<float>(1 / (1 - std::pow(rates_.beta2, count)));
-  const auto step = static_cast<float>(rate), epsilon = static_cast<float>(rates_.epsilon);
-  const auto decay = static_cast<float>(rate * rates_.weight_decay);
-  const auto mean = static_cast<float>(scale);
+  const auto narrow = [](double value) { return static_cast<float>(value); };
+  return {narrow(rates_.beta1),
+          narrow(rates_.beta2),
+          narrow(1 / (1 - std::pow(rates_.beta1, count))),
+          narrow(1 / (1 - std::pow(rates_.beta2, count))),
+          narrow(rate),
+          narrow(rates_.epsilon),
+          narrow(rate * rates_.weight_decay),
+          narrow(scale)};
+}
+
+void AdamW::Update(const Slice& slice, double scale, uint64_t update, double factor) const {
+  const Step by = StepOf(scale, update, factor);
   const size_t size = slice.values.size();
   float* const values = slice.values.data();
   float* const first = slice.first.data();
@@ -37,11 +44,12 @@ void AdamW::Update(const Slice& slice, double scale, uint64_t update, double fac
   const float* const sum = slice.gradient_sum.data();
   const float* const decays = decays_.data() + slice.begin;
   for (size_t i = 0; i < size; ++i) {
-    const float gradient = sum[i] * mean;
-    first[i] = beta1 * first[i] + (1 - beta1) * gradient;
-    second[i] = beta2 * second[i] + (1 - beta2) * gradient * gradient;
-    const float change = first[i] * correction1 / (std::sqrt(second[i] * correction2) + epsilon);
-    values[i] -= step * change + decay * decays[i] * values[i];
+    const float gradient = sum[i] * by.mean;
+    first[i] = by.beta1 * first[i] + (1 - by.beta1) * gradient;
+    second[i] = by.beta2 * second[i] + (1 - by.beta2) * gradient * gradient;
+    const float change =
+        first[i] * by.correction1 / (std::sqrt(second[i] * by.correction2) + by.epsilon);
+    values[i] -= by.rate * change + by.decay * decays[i] * values[i];
   }
 }
 

@@ -35,6 +35,14 @@ class AdamW {
   // updates from 1; one of a shard may be made slice by slice.
   void Update(const Slice& slice, double scale, uint64_t update, double factor = 1) const;
 
+  // What such an update multiplies with, the same for every parameter.
+  struct Step {
+    float beta1, beta2, correction1, correction2, rate, epsilon, decay;
+    float mean;  // the scale
+  };
+  Step StepOf(double scale, uint64_t update, double factor) const;
+  std::span<const float> decays() const { return decays_; }
+
  private:
   const Rates rates_;
   std::vector<float> decays_;  // [size of the ranges], 0 or 1

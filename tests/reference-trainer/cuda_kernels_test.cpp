@@ -40,12 +40,12 @@ void Compare(const TwinCase<T>& twin, Precision precision, bool reversed) {
 class CudaKernels : public testing::TestWithParam<TwinCase<float>> {};
 class CudaKernelsInDouble : public testing::TestWithParam<TwinCase<double>> {};
 
-TEST_P(CudaKernels, OnTheHost_EqualTheirTwins) { Compare(GetParam(), Precision::kFull, false); }
+TEST_P(CudaKernels, OnTheHost_EqualTheirTwins) { Compare(GetParam(), Precision::kFp32, false); }
 TEST_P(CudaKernels, WithThreadsInReverse_EqualTheirTwins) {
-  Compare(GetParam(), Precision::kFull, true);
+  Compare(GetParam(), Precision::kFp32, true);
 }
 TEST_P(CudaKernelsInDouble, OnTheHost_EqualTheirTwins) {
-  Compare(GetParam(), Precision::kFull, false);
+  Compare(GetParam(), Precision::kFp32, false);
 }
 
 const auto kName = [](const auto& info) { return info.param.name; };
@@ -94,7 +94,7 @@ double DistanceOf(const std::vector<float>& a, const std::vector<float>& b) {
 TEST(CudaModel, OnTheHost_HasTheLossAndGradientsOfTheCpu) {
   for (const bool untied_head : {false, true}) {
     CpuArithmetic<float> cpu;
-    HostArithmetic<float> host(Precision::kFull, false);
+    HostArithmetic<float> host(Precision::kFp32, false);
     const Pass expected = PassOf(cpu, untied_head), pass = PassOf(*host, untied_head);
     EXPECT_NEAR(pass.loss, expected.loss, 1e-6 * expected.loss);
     EXPECT_LT(DistanceOf(pass.gradients, expected.gradients), 1e-5);
@@ -113,7 +113,7 @@ TEST(CudaModel, WithBf16Products_IsNearTheCpuButNotTheSame) {
 
 // Threads between two barriers run at once on a device: their order must not matter to a bit.
 TEST(CudaModel, OnTheHost_DoesNotDependOnTheOrderOfThreads) {
-  HostArithmetic<float> forward(Precision::kFull, false), reversed(Precision::kFull, true);
+  HostArithmetic<float> forward(Precision::kFp32, false), reversed(Precision::kFp32, true);
   const Pass a = PassOf(*forward, false), b = PassOf(*reversed, false);
   EXPECT_EQ(a.loss, b.loss);
   EXPECT_EQ(a.gradients, b.gradients);
@@ -121,10 +121,11 @@ TEST(CudaModel, OnTheHost_DoesNotDependOnTheOrderOfThreads) {
 
 TEST(CudaGridSum, OnTheHost_EqualsItsTwin) {
   HostGrid grid(false);
-  GridArithmetic<float, HostGrid> arithmetic(grid, Precision::kFull);
+  GridArithmetic<float, HostGrid> arithmetic(grid, Precision::kFp32);
   std::vector<float> values(1000), sum(1000, 0.25F), expected = sum;
   for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01F * std::sin(static_cast<float>(i));
-  arithmetic.RunEach(values.size(), GridSumEach{values.data(), sum.data()});
+  arithmetic.RunEach(values.size(), GridSumEach{0.5F, values.data(), sum.data()});
+  for (float& each : values) each *= 0.5F;
   AddOnGrid(values.size(), values.data(), expected.data());
   EXPECT_EQ(sum, expected);
 }

@@ -8,13 +8,15 @@ namespace {
 using testing::HasSubstr;
 
 TEST(DeviceSpec, IsReadAndWrittenAlike) {
-  for (const char* text : {"cpu", "emulated", "emulated:a100", "emulated:h200@3", "emulated@0"}) {
+  for (const char* text :
+       {"cpu", "emulated", "emulated:a100", "emulated:h200@3", "emulated@0", "cuda", "cuda:1"}) {
     const auto spec = ParseDeviceSpec(text);
     ASSERT_TRUE(std::holds_alternative<DeviceSpec>(spec)) << text;
     EXPECT_EQ(DeviceName(std::get<DeviceSpec>(spec)), text);
   }
-  for (const char* text : {"", "gpu", "cpu@0", "emulated:", "emulated:b300", "emulated@x",
-                           "emulated:a100@256", "cpu:a100", "emulated@"}) {
+  for (const char* text :
+       {"", "gpu", "cpu@0", "emulated:", "emulated:b300", "emulated@x", "emulated:a100@256",
+        "cpu:a100", "emulated@", "cuda:", "cuda:x", "cuda@1"}) {
     EXPECT_TRUE(std::holds_alternative<std::string>(ParseDeviceSpec(text))) << text;
   }
 }
@@ -67,6 +69,33 @@ TEST(DeviceOptions, ThatDoNotGoTogether_AreRefused) {
   EXPECT_THAT(Error("--device emulated --model-parameters 1G"), HasSubstr("emulated:PROFILE"));
   EXPECT_THAT(Error("--device emulated:v1"), HasSubstr("a100, h100, h200, host"));
   EXPECT_THAT(Error("--link token-ring"), HasSubstr("nvlink3"));
+}
+
+TEST(CudaOptions, OfAPool_AreThoseOfItsWorkers) {
+  const Options options = Good(
+      "--compute-device cuda:2 --update-device cpu --precision bf16 --cuda-graphs --gemm own "
+      "--stream-priority compute");
+  const CudaWorker worker = CudaWorkerOf(options, PoolName::kCompute, 1);
+  EXPECT_EQ(worker.device, 2);
+  EXPECT_TRUE(worker.bf16 && worker.graphs && worker.high_priority);
+  EXPECT_EQ(worker.gemm, GemmKind::kOwn);
+  EXPECT_EQ(worker.name, "compute/1");
+  EXPECT_FALSE(CudaWorkerOf(Good("--device cuda"), PoolName::kCompute, 0).bf16);
+}
+
+TEST(CudaOptions, WithoutAnEffect_AreRefused) {
+  EXPECT_THAT(Error("--gemm own"), HasSubstr("--gemm needs a pool on cuda"));
+  EXPECT_THAT(Error("--update-device cuda --cuda-graphs"), HasSubstr("--cuda-graphs needs"));
+  EXPECT_THAT(Error("--compute-device cuda --stream-priority update"), HasSubstr("needs a pool"));
+  EXPECT_THAT(Error("--update-device cuda --precision bf16"), HasSubstr("compute on cuda"));
+  EXPECT_THAT(Error("--device cuda --forward-ms 3"), HasSubstr("needs --device emulated"));
+  EXPECT_THAT(Error("--compute-device cuda --update-device emulated"), HasSubstr("both pools"));
+}
+
+TEST(CudaOptions, ThatADeviceCannotDo_AreRefused) {
+  EXPECT_THAT(Error("--device cuda --experts 4"), HasSubstr("--experts does not go with"));
+  EXPECT_THAT(Error("--device cuda --weights-mode fetch"), HasSubstr("--weights-mode fetch"));
+  EXPECT_THAT(Error("--device cuda --optimizer-offload host"), HasSubstr("--update-device cpu"));
 }
 
 }  // namespace

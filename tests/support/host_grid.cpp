@@ -18,7 +18,7 @@ void* HostGrid::Allocate(size_t bytes) {
 
 void HostGrid::Clear(size_t bytes, void* values) { std::memset(values, 0, bytes); }
 
-void HostGrid::Copy(size_t bytes, const void* from, void* to) { std::memcpy(to, from, bytes); }
+void HostGrid::CopyAsync(size_t bytes, const void* from, void* to) { std::memcpy(to, from, bytes); }
 
 void HostGrid::RunGrid(const Grid& grid, const std::function<void(HostBlock&)>& thread) {
   for (size_t i = 0; i < grid.blocks; ++i) {
