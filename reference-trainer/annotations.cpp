@@ -39,8 +39,6 @@ Annotations::Annotations(const Options& options)
       compute_workers(poolscope_counter("compute.workers")),
       micro_batches(poolscope_counter("micro_batches")),
       sequences(poolscope_counter("sequences")),
-      compute_memory(poolscope_counter("compute.device_memory_bytes")),
-      update_memory(poolscope_counter("update.device_memory_bytes")),
       versions_held(poolscope_counter("gradients.versions_held")) {}
 
 void AnnotateSettings(const Options& options, const std::map<std::string, CodecFigures>& codecs) {

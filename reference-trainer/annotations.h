@@ -20,7 +20,6 @@ struct Annotations {
   nvtxStringHandle_t gradients_codec, weights_codec;  // null: none
   uint64_t credits, version, loss, gradient_norm, tokens;
   uint64_t compute_workers, micro_batches, sequences;  // present; of a step; of a micro-batch
-  uint64_t compute_memory, update_memory;              // bytes on a device with a profile
   uint64_t versions_held;  // most of gradients that waited at update worker 0 in a step
 };
 

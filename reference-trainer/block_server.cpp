@@ -6,9 +6,7 @@
 namespace poolscope::trainer {
 
 BlockServer::BlockServer(Job& job, size_t index, Signal& signal)
-    : Worker(job, index, job.options().devices.update,
-             job.options().compute_workers + job.options().update_workers + index, signal),
-      held_(job.options().update_workers) {}
+    : Worker(job, index, PoolRole::kUpdate, signal), held_(job.options().update_workers) {}
 
 void BlockServer::Publish(uint64_t version, std::span<const float> values) {
   {

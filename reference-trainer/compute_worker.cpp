@@ -7,18 +7,8 @@
 #include "reference-trainer/worker_state.h"
 
 namespace poolscope::trainer {
-namespace {
-
-// After those of the first compute workers come those of the update workers.
-size_t DeviceNumber(const Options& options, size_t index) {
-  return index < options.compute_workers ? index : index + options.update_workers;
-}
-
-}  // namespace
-
 ComputeWorker::ComputeWorker(Job& job, size_t index)
-    : Worker(job, index, job.options().devices.compute, DeviceNumber(job.options(), index),
-             *job.compute_signals[index]),
+    : Worker(job, index, PoolRole::kCompute, *job.compute_signals[index]),
       replica_(job.MakeReplica(index)),
       fetch_(job.fetch
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
@@ -56,6 +46,7 @@ void ComputeWorker::Give(bool last) {
 }
 
 void ComputeWorker::Compute(const Admission::Attempt& attempt) {
+  memory_.AtStep(attempt.step);
   Message sum;
   sum.step = attempt.step;
   sum.micro_batch = attempt.micro_batches == 1 ? attempt.micro_batch : POOLSCOPE_NO_VALUE;

@@ -18,6 +18,7 @@ constexpr int64_t kMaxMadeUpNs = 2'000'000;
 
 void Device::Launch(Operation operation) {
   AtStep(operation.work.step);
+  AwaitTurn(operation.seconds);
   poolscope_begin(POOLSCOPE_WORK, operation.name);
   operation.work.cpu_ns = Run(operation.seconds, operation.math);
   poolscope_end_work(&operation.work);
@@ -41,13 +42,7 @@ uint64_t CpuDevice::Run(double, const std::function<void()>& math) {
   return ThreadCpuNs() - before;
 }
 
-int64_t EmulatedDevice::Turns::Take(int64_t earliest_ns, int64_t duration_ns) {
-  std::lock_guard lock(mutex_);
-  free_ns_ = std::max(free_ns_, earliest_ns) + duration_ns;
-  return free_ns_;
-}
-
-uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) {
+void EmulatedDevice::AwaitTurn(double seconds) {
   const int64_t now = NowNs();
   if (jitter_ > 0) seconds *= std::max(0.1, 1 + jitter_ * normal_(random_));
   const auto duration_ns = static_cast<int64_t>(std::llround(seconds * 1e9));
@@ -55,7 +50,22 @@ uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) 
   if (deadline_ns_ != 0) {
     start = std::max(deadline_ns_, now - std::min(kMaxMadeUpNs, duration_ns / 2));
   }
-  deadline_ns_ = turns_ ? turns_->Take(start, duration_ns) : start + duration_ns;
+  if (turns_ && duration_ns > 0) {
+    start = turns_->Take(start, duration_ns);
+    if (start > now) {
+      static const nvtxStringHandle_t name = poolscope_name("device");
+      poolscope_begin(POOLSCOPE_WAIT_DEVICE, name);
+      SleepUntilNs(start);
+      poolscope_end();
+    }
+  }
+  deadline_ns_ = start + duration_ns;
+  has_turn_ = true;
+}
+
+uint64_t EmulatedDevice::Run(double seconds, const std::function<void()>& math) {
+  if (!has_turn_) AwaitTurn(seconds);
+  has_turn_ = false;
   if (math) math();
   if (NowNs() < deadline_ns_) SleepUntilNs(deadline_ns_);
   return POOLSCOPE_NO_VALUE;

@@ -2,6 +2,7 @@
 
 #include <poolscope/annotate.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class Device {
   // math may not have been done before Synchronize, which throws what math has thrown.
   virtual void Launch(Operation operation);
   virtual void Synchronize() {}
+  // Waits until the device can begin an operation that costs `seconds`: that of the next Run.
+  virtual void AwaitTurn(double /*seconds*/) {}
 
   // The worker has waited: the next operation does not directly follow the one before.
   virtual void Waited() {}
@@ -65,36 +68,46 @@ class CpuDevice : public Device {
   uint64_t Run(double seconds, const std::function<void()>& math) override;
 };
 
+// A device that several workers share: it does one operation at a time, in the order of asking.
+// Any thread may call.
+class Turns {
+ public:
+  // The device is taken for `duration_ns` from the instant that is returned: `earliest_ns`, or when
+  // it is free.
+  int64_t Take(int64_t earliest_ns, int64_t duration_ns) {
+    std::lock_guard lock(mutex_);
+    const int64_t start_ns = std::max(earliest_ns, free_ns_);
+    free_ns_ = start_ns + duration_ns;
+    return start_ns;
+  }
+
+ private:
+  std::mutex mutex_;
+  int64_t free_ns_ = 0;  // guarded by mutex_
+};
+
 // An operation lasts its stated time by sleeping to an absolute deadline, whatever the machine is
 // doing, provided that `math` fits in. One that directly follows another is timed from the other's
 // deadline, so that late wake-ups do not add up.
 class EmulatedDevice : public Device {
  public:
-  // A device that several workers share: it does one operation after the other, in the order of
-  // asking. An operation lasts from its asking, as a kernel's does on a GPU that is shared.
-  class Turns {
-   public:
-    // The operation that may begin at `earliest_ns` ends at the result.
-    int64_t Take(int64_t earliest_ns, int64_t duration_ns);
-
-   private:
-    std::mutex mutex_;
-    int64_t free_ns_ = 0;  // guarded by mutex_
-  };
-
   // Each duration is multiplied by max(0.1, 1 + jitter × N(0, 1)).
+  // Workers of one device have the same `turns`.
   EmulatedDevice(double jitter, uint64_t seed, std::shared_ptr<Turns> turns = nullptr)
-      : jitter_(jitter), random_(seed), turns_(std::move(turns)) {}
+      : jitter_(jitter), turns_(std::move(turns)), random_(seed) {}
 
+  // Marked as a wait for the device.
+  void AwaitTurn(double seconds) override;
   uint64_t Run(double seconds, const std::function<void()>& math) override;
   void Waited() override { deadline_ns_ = 0; }
 
  private:
   const double jitter_;
+  const std::shared_ptr<Turns> turns_;  // null: the device is the worker's own
   std::mt19937_64 random_;
   std::normal_distribution<double> normal_;
-  const std::shared_ptr<Turns> turns_;  // null: the device is its own
-  int64_t deadline_ns_ = 0;             // of the operation before; 0: nothing to follow
+  int64_t deadline_ns_ = 0;  // of the operation before; 0: nothing to follow
+  bool has_turn_ = false;    // deadline_ns_ is that of the next operation
 };
 
 }  // namespace poolscope::trainer

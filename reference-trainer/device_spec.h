@@ -7,6 +7,8 @@
 
 namespace poolscope::trainer {
 
+enum class PoolRole { kCompute, kUpdate };  // a monolithic worker is of pool compute
+
 enum class DeviceKind { kCpu, kEmulated, kCuda };
 
 // What --device says of one pool: "cpu", "emulated", "emulated:a100", "emulated:a100@0",

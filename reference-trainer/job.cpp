@@ -69,11 +69,6 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
       return Read(corpus, options, data, options.model.batch);
     });
   }
-  for (const DeviceSpec& spec : {options.devices.compute, options.devices.update}) {
-    if (spec.number && !shared_devices_.contains(*spec.number)) {
-      shared_devices_[*spec.number] = std::make_shared<EmulatedDevice::Turns>();
-    }
-  }
   if (options.mode == Mode::kMonolithic) return;
   for (uint64_t i = 0; i < placement.compute_workers; ++i) {
     compute_signals.push_back(std::make_unique<Signal>());
@@ -147,14 +142,12 @@ void Job::MakeLinks(Transport* transport) {
                                             *transport, kWeightsTag, annotations.weights_codec);
 }
 
-std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) const {
-  // Compute workers that join later come after those of the update pool.
-  const uint64_t compute = options_.compute_workers, update = options_.update_workers;
-  const WorkerName worker = number < compute            ? WorkerName{"compute", number}
-                            : number < compute + update ? WorkerName{"update", number - compute}
-                                                        : WorkerName{"compute", number - update};
+std::unique_ptr<Device> Job::MakeDevice(PoolRole pool, size_t index) const {
+  const DeviceOptions& devices = options_.devices;
+  const bool compute = pool == PoolRole::kCompute;
+  const DeviceKind kind = (compute ? devices.compute : devices.update).kind;
   std::unique_ptr<Device> device;
-  switch (spec.kind) {
+  switch (kind) {
     case DeviceKind::kCpu:
       device = std::make_unique<CpuDevice>();
       break;
@@ -162,14 +155,31 @@ std::unique_ptr<Device> Job::MakeDevice(const DeviceSpec& spec, size_t number) c
       device = std::make_unique<RemoteDevice>();
       break;
     case DeviceKind::kEmulated:
-      device = std::make_unique<EmulatedDevice>(
-          options_.jitter, options_.seed * 1000003 + number,
-          spec.number ? shared_devices_.at(*spec.number) : nullptr);
+      device = MakeEmulatedDevice(pool, index);
       break;
   }
-  device = Slowed(std::move(device), spec.kind == DeviceKind::kEmulated, options_.slowness, worker);
+  const WorkerName worker = {compute ? "compute" : "update", index};
+  device = Slowed(std::move(device), kind == DeviceKind::kEmulated, options_.slowness, worker);
   if (options_.host.seconds == 0) return device;
   return std::make_unique<HostFedDevice>(std::move(device), options_.host, worker);
+}
+
+std::unique_ptr<Device> Job::MakeEmulatedDevice(PoolRole pool, size_t index) const {
+  const DeviceOptions& devices = options_.devices;
+  // Of the first compute workers, then the update workers, then those that join.
+  const bool first = pool == PoolRole::kCompute && index < options_.compute_workers;
+  const uint64_t before = first                       ? 0
+                          : pool == PoolRole::kUpdate ? options_.compute_workers
+                                                      : options_.update_workers;
+  std::shared_ptr<Turns> turns;
+  if (devices.shared || devices.compute.number || devices.update.number) {
+    std::lock_guard lock(turns_mutex_);
+    std::shared_ptr<Turns>& of_device = turns_[DeviceOf(options_, pool, index)];
+    if (!of_device) of_device = std::make_shared<Turns>();
+    turns = of_device;
+  }
+  return std::make_unique<EmulatedDevice>(options_.jitter, options_.seed * 1000003 + before + index,
+                                          std::move(turns));
 }
 
 std::unique_ptr<Replica> Job::MakeReplica(size_t worker) const {
@@ -177,7 +187,7 @@ std::unique_ptr<Replica> Job::MakeReplica(size_t worker) const {
   const size_t stated = options_.model.batch;
   const size_t most = options_.schedule.dynamic_batch ? Pace::Sequences(stated, 1) : stated;
   if (options_.devices.compute.kind == DeviceKind::kCuda) {
-    return MakeCudaReplica(CudaWorkerOf(options_, PoolName::kCompute, worker), shape_, most,
+    return MakeCudaReplica(CudaWorkerOf(options_, PoolRole::kCompute, worker), shape_, most,
                            options_.seed);
   }
   return std::make_unique<CpuReplica>(shape_, most, options_.seed);
@@ -194,7 +204,7 @@ std::unique_ptr<Shard> Job::MakeShard(const Ranges& ranges, const OffloadOptions
   rates.learning_rate = options_.model.learning_rate;
   rates.weight_decay = options_.model.weight_decay;
   if (options_.devices.update.kind == DeviceKind::kCuda) {
-    return MakeCudaShard(CudaWorkerOf(options_, PoolName::kUpdate, worker), shape_, ranges,
+    return MakeCudaShard(CudaWorkerOf(options_, PoolRole::kUpdate, worker), shape_, ranges,
                          options_.seed, rates);
   }
   return std::make_unique<CpuShard>(shape_, ranges, options_.seed, rates, offload);
@@ -223,6 +233,7 @@ CodecFigures Job::StatedCodec(const Codec& codec, CodecUse use) const {
     compute = FindDeviceProfile(devices.compute.profile)->achieved_bytes_per_second();
     update = FindDeviceProfile(devices.update.profile)->achieved_bytes_per_second();
   }
+  compute *= static_cast<double>(devices.per_worker);
   if (use == CodecUse::kWeights) std::swap(compute, update);
   CodecFigures figures = StatedFigures(codec, compute, update);
   figures.encode_bytes_per_second /= devices.time_scale;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,10 +42,13 @@ class Job {
   const Options& options() const { return options_; }
   const GptShape& shape() const { return shape_; }
   bool computes() const { return corpus_ != nullptr; }
-  uint64_t tokens_of_micro_batch() const { return options_.model.batch * options_.model.context; }
+  uint64_t tokens_of_micro_batch() const {
+    const EmulatedModel& emulated = options_.devices.model;
+    if (emulated.parameters > 0) return emulated.batch * emulated.context;
+    return options_.model.batch * options_.model.context;
+  }
 
-  // `number`: one of its own for each worker.
-  std::unique_ptr<Device> MakeDevice(const DeviceSpec& spec, size_t number) const;
+  std::unique_ptr<Device> MakeDevice(PoolRole pool, size_t index) const;
   std::unique_ptr<Replica> MakeReplica(size_t worker = 0) const;  // null where nothing is computed
   std::unique_ptr<Shard> MakeShard(const Ranges& ranges, const OffloadOptions& offload = {},
                                    size_t worker = 0) const;
@@ -88,13 +93,16 @@ class Job {
  private:
   void MakeCoordinator(Transport* transport);
   void MakeLinks(Transport* transport);
+  std::unique_ptr<Device> MakeEmulatedDevice(PoolRole pool, size_t index) const;
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;
+
+  mutable std::mutex turns_mutex_;
+  mutable std::map<uint64_t, std::shared_ptr<Turns>> turns_;  // by device; guarded by turns_mutex_
 
   const Options options_;
   const Corpus* const corpus_;
   const GptShape shape_;
   const size_t parameters_;  // 0 where nothing is computed
-  std::map<uint64_t, std::shared_ptr<EmulatedDevice::Turns>> shared_devices_;  // by number
   // By update worker; one of a monolithic run.
   const std::vector<Ranges> shards_;
   const std::vector<double> shares_;

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "reference-trainer/memory.h"
+
 namespace poolscope::trainer {
 namespace {
 
@@ -116,8 +118,15 @@ void Log::Header(const Corpus* corpus, size_t parameters) {
     Print("  operations forward {:.4g} ms, backward {:.4g} ms, update {:.4g} ms, jitter {:g}\n",
           o.forward_seconds * 1e3, o.backward_seconds * 1e3, o.update_seconds * 1e3, o.jitter);
   }
-  Print("  step       {} micro-batches of {} × {} tokens", o.micro_batches, o.model.batch,
-        o.model.context);
+  const EmulatedModel& big = o.devices.model;
+  if (big.parameters > 0) {
+    Print("  emulated   {:.4g} G parameters, {} layers, width {}, {}, time scale {:g}\n",
+          big.parameters / 1e9, big.layers, big.width, PrecisionName(o.devices.precision),
+          o.devices.time_scale);
+  }
+  Print("  step       {} micro-batches of {} × {} tokens", o.micro_batches,
+        big.parameters > 0 ? big.batch : o.model.batch,
+        big.parameters > 0 ? big.context : o.model.context);
   if (o.mode == Mode::kAsync) {
     Print(", lag bound {}, stale {}", o.lag_bound, StaleName(o.stale));
   }
@@ -130,6 +139,13 @@ void Log::Header(const Corpus* corpus, size_t parameters) {
           Speed(o.weights));
   }
   PrintState();
+  if (emulated) {
+    Print("  memory     {} a device of compute", Bytes(MemoryOf(o, PoolRole::kCompute, 0).total()));
+    if (o.mode != Mode::kMonolithic) {
+      Print(", {} of update", Bytes(MemoryOf(o, PoolRole::kUpdate, 0).total()));
+    }
+    Print("\n");
+  }
   Print("{:>8} {:>9} {:>11} {:>11} {:>12}\n", "step", "loss", "tokens/s", "step time",
         "lag mean/max");
   Flush();

@@ -88,6 +88,7 @@ int Main(int argc, char** argv) {
   if (failed(differs(ChecksumOf(argc, argv)) ? "started with other flags than rank 0" : "")) {
     return Failed(failure, 2);
   }
+  if (failed(CheckMemory(options))) return Failed(failure);
   std::optional<Corpus> corpus;
   size_t parameters = 0;
   if (options.math) {
@@ -100,7 +101,6 @@ int Main(int argc, char** argv) {
       return Failed(failure);
     }
   }
-  if (failed(CheckMemory(options))) return Failed(failure);
   if (failed(CudaUnavailable(options))) return Failed(failure);
   std::optional<Log> log;
   if (!transport || transport->rank() == 0) log.emplace(options);

@@ -1,82 +1,150 @@
 #include "reference-trainer/memory.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <poolscope/annotate.h>
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
 
 #include "reference-trainer/options.h"
 
 namespace poolscope::trainer {
 namespace {
 
-constexpr double kGiga = 1e9;
+// Of a block, per token and channel, with 16-bit values and without the attention matrix, which
+// FlashAttention does not keep: 34 (Korthikanti et al. 2022, section 4.1).
+constexpr double kActivationBytes = 34;
 
 double Activations(const Options& options) {
   const EmulatedModel& model = options.devices.model;
-  const double scale = BytesOf(options.devices.precision) / BytesOf(Precision::kBf16);
-  return 34 * scale * static_cast<double>(model.layers) * model.tokens() *
-         static_cast<double>(model.width);
+  return kActivationBytes * BytesOf(options.devices.precision) / 2 * model.tokens() *
+         static_cast<double>(model.width) * static_cast<double>(model.layers);
 }
 
-double Capacity(const DeviceOptions& devices, const DeviceSpec& device) {
-  if (devices.memory_bytes > 0) return devices.memory_bytes;
-  return FindDeviceProfile(device.profile)->memory_bytes;
+double ParametersOf(const Options& options) {
+  const double of_model = options.devices.model.parameters;
+  return of_model > 0 ? of_model : static_cast<double>(options.weight_bytes) / sizeof(float);
 }
+
+// One message between a compute worker and a shard.
+double MessageBytes(const LinkOptions& link, uint64_t bytes, double share) {
+  return static_cast<double>(bytes) * StatedFigures(link.codec).ratio * share;
+}
+
+double Messages(double share, const LinkOptions& received, uint64_t received_bytes,
+                const LinkOptions& sent, uint64_t sent_bytes) {
+  return static_cast<double>(received.shape.depth) * MessageBytes(received, received_bytes, share) +
+         MessageBytes(sent, sent_bytes, share);
+}
+
+std::string Gigabytes(double bytes) { return fmt::format("{:.4g} GB", bytes / 1e9); }
 
 }  // namespace
 
-double MemoryNeed::bytes() const {
+double MemoryNeed::total() const {
   double sum = 0;
-  for (const MemoryPart& part : parts) sum += part.bytes;
+  for (const Part& part : parts) sum += part.bytes;
   return sum;
 }
 
-std::vector<MemoryNeed> MemoryNeeds(const Options& options, uint64_t steps) {
-  const DeviceOptions& devices = options.devices;
-  if (devices.compute.profile.empty()) return {};
-  const double parameters = devices.model.parameters;
-  const double element = BytesOf(devices.precision);
-  const MemoryPart weights = {"weights", element * parameters};
-  const MemoryPart sum = {"gradients", 4 * parameters};
-  const MemoryPart activations = {"activations", Activations(options)};
-  const MemoryPart leaked = {"leaked", devices.leak_bytes * static_cast<double>(steps)};
-  if (options.mode == Mode::kMonolithic) {
-    return {{"the worker",
-             {weights,
-              sum,
-              {"master weights", 4 * parameters},
-              {"moments", 8 * parameters},
-              activations,
-              leaked},
-             Capacity(devices, devices.compute)}};
+MemoryNeed MemoryOf(const Options& options, PoolRole pool, uint64_t index) {
+  const bool monolithic = options.mode == Mode::kMonolithic;
+  const LinkOptions &gradients = options.gradients, &weights = options.weights;
+  MemoryNeed need;
+  if (pool == PoolRole::kCompute) {
+    const double parameters = ParametersOf(options);
+    // In fp32 a monolithic worker computes with the master weights.
+    const bool own = !monolithic || options.devices.precision != Precision::kFp32;
+    if (own) need.parts.push_back({"weights", parameters * BytesOf(options.devices.precision)});
+    if (!monolithic) need.parts.push_back({"gradients", parameters * sizeof(float)});
+    need.parts.push_back({"activations", Activations(options)});
+    if (!monolithic) {
+      need.parts.push_back(
+          {"messages", Messages(1.0 / static_cast<double>(options.update_workers), weights,
+                                options.weight_bytes, gradients, options.gradient_bytes)});
+    }
   }
-  const double part = parameters / static_cast<double>(options.update_workers);
-  const OffloadOptions& offload = options.state.offload;
-  const double resident = offload.to == Offload::kNone ? 1 : offload.resident_fraction;
-  const auto depth = [](const LinkOptions& link) { return static_cast<double>(link.shape.depth); };
-  return {
-      {"a worker of pool compute",
-       {weights, sum, activations, {"buffers", depth(options.weights) * element * part}, leaked},
-       Capacity(devices, devices.compute)},
-      {"a worker of pool update",
-       {{"gradients", 4 * part},
-        {"master weights", 4 * part * resident},
-        {"moments", 8 * part * resident},
-        {"buffers", depth(options.gradients) * element * part}},
-       Capacity(devices, devices.update)}};
+  if (monolithic || pool == PoolRole::kUpdate) {
+    const StateSizes state = StateOfWorkers(options)[index];
+    need.parts.push_back({"optimizer state", static_cast<double>(state.resident())});
+  }
+  if (pool == PoolRole::kUpdate) {
+    need.parts.push_back(
+        {"messages", Messages(SharesOfWorkers(options)[index], gradients, options.gradient_bytes,
+                              weights, options.weight_bytes)});
+  }
+  if (pool == PoolRole::kCompute) {
+    for (MemoryNeed::Part& part : need.parts) {
+      part.bytes /= static_cast<double>(options.devices.per_worker);
+    }
+  }
+  return need;
 }
 
-std::string CheckMemory(const Options& options, uint64_t steps) {
-  for (const MemoryNeed& need : MemoryNeeds(options, steps)) {
-    if (need.bytes() <= need.capacity) continue;
-    std::vector<std::string> parts;
-    for (const MemoryPart& part : need.parts) {
-      if (part.bytes > 0) parts.push_back(fmt::format("{} {:.1f}", part.name, part.bytes / kGiga));
+double DeviceCapacity(const Options& options, PoolRole pool) {
+  const DeviceOptions& devices = options.devices;
+  if (devices.memory_bytes > 0) return devices.memory_bytes;
+  const DeviceSpec& spec = pool == PoolRole::kCompute ? devices.compute : devices.update;
+  return spec.profile.empty() ? 0 : FindDeviceProfile(spec.profile)->memory_bytes;
+}
+
+std::string CheckMemory(const Options& options) {
+  if (!options.devices.emulated()) return "";
+  const bool monolithic = options.mode == Mode::kMonolithic;
+  struct Held {
+    double bytes = 0, capacity = 0;
+    std::string what;
+  };
+  std::map<uint64_t, Held> by_device;
+  const auto add = [&](PoolRole pool, const char* name, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const MemoryNeed need = MemoryOf(options, pool, i);
+      Held& held = by_device[DeviceOf(options, pool, i)];
+      held.bytes += need.total();
+      held.capacity = DeviceCapacity(options, pool);
+      held.what += fmt::format("{}{}/{}", held.what.empty() ? "" : "; ", name, i);
+      const char* separator = " ";
+      for (const MemoryNeed::Part& part : need.parts) {
+        held.what += fmt::format("{}{} {}", separator, part.name, Gigabytes(part.bytes));
+        separator = ", ";
+      }
     }
-    return fmt::format("out of memory: {} needs {:.1f} GB of its device's {:.1f} GB: {} GB",
-                       need.worker, need.bytes() / kGiga, need.capacity / kGiga,
-                       fmt::join(parts, ", "));
+  };
+  add(PoolRole::kCompute, "compute", monolithic ? 1 : options.compute_workers);
+  if (!monolithic) add(PoolRole::kUpdate, "update", options.update_workers);
+  for (const auto& [device, held] : by_device) {
+    if (held.capacity == 0 || held.bytes <= held.capacity) continue;
+    return fmt::format("out of device memory: a device of {} would have to hold {}: {}",
+                       Gigabytes(held.capacity), Gigabytes(held.bytes), held.what);
   }
   return "";
+}
+
+MemoryUse::MemoryUse(const Options& options, PoolRole pool, uint64_t index)
+    : emulated_(options.devices.emulated()),
+      pool_(pool == PoolRole::kCompute ? "compute" : "update"),
+      index_(index),
+      need_(emulated_ ? MemoryOf(options, pool, index).total() : 0),
+      capacity_(DeviceCapacity(options, pool)),
+      leak_(pool == PoolRole::kCompute ? options.devices.memory_leak_bytes : 0) {}
+
+void MemoryUse::AtStep(uint64_t step) {
+  if (!emulated_ || step == step_ || (step_ != UINT64_MAX && leak_ == 0)) return;
+  const bool first = step_ == UINT64_MAX;
+  step_ = step;
+  const double grown = leak_ * static_cast<double>(step);
+  if (first && capacity_ > 0) {
+    poolscope_sample(poolscope_counter((pool_ + ".device_memory_capacity_bytes").c_str()),
+                     capacity_);
+  }
+  poolscope_sample(poolscope_counter((pool_ + ".device_memory_bytes").c_str()), need_ + grown);
+  if (capacity_ > 0 && need_ + grown > capacity_) {
+    throw std::runtime_error(fmt::format(
+        "{}/{} is out of device memory at step {}: {} of {}, of which {} have grown since "
+        "the start",
+        pool_, index_, step, Gigabytes(need_ + grown), Gigabytes(capacity_), Gigabytes(grown)));
+  }
 }
 
 }  // namespace poolscope::trainer

@@ -4,32 +4,48 @@
 #include <string>
 #include <vector>
 
+#include "reference-trainer/device_spec.h"
+
 namespace poolscope::trainer {
 
 struct Options;
 
-// What lies in the memory of an emulated device with a profile, in bytes.
-struct MemoryPart {
-  const char* name;  // "weights"
-  double bytes = 0;
-};
+// What one device holds for one worker at its peak, in bytes, by what it holds.
 struct MemoryNeed {
-  std::string worker;  // "a worker of pool compute"
-  std::vector<MemoryPart> parts;
-  double capacity = 0;  // of its device
+  struct Part {
+    const char* name;
+    double bytes;
+  };
+  std::vector<Part> parts;
 
-  double bytes() const;
+  double total() const;
 };
 
-// Of one worker of each pool; empty where devices have no profile. Per parameter: weights 2 or 4
-// bytes by precision, gradient sum 4, master weights 4, both moments 8 (Rajbhandari et al. 2020
-// (ZeRO), section 3.1, with an fp32 sum); activations 34 bytes × layers × tokens × width
-// (Korthikanti et al. 2022, equation 2, attention recomputed; twice that in fp32); messages in the
-// worker's buffers; what --memory-leak has left after `steps` steps.
-std::vector<MemoryNeed> MemoryNeeds(const Options& options, uint64_t steps = 0);
+// Of emulated devices: a parameter's weight in the run's precision and its gradient in fp32 for
+// passes, 16 bytes of state for updates (less where they are offloaded), activations, and messages:
+// full buffers and one under way. A monolithic worker needs all but messages.
+MemoryNeed MemoryOf(const Options& options, PoolRole pool, uint64_t index);
 
-// "" where every worker's need fits after `steps` steps of a leak, else one line that says which
-// does not and why.
-std::string CheckMemory(const Options& options, uint64_t steps = 0);
+// Bytes of a device of the pool: what --device-memory says, else its profile's; 0: not bounded.
+double DeviceCapacity(const Options& options, PoolRole pool);
+
+// One line where a device cannot hold what its workers need, or "".
+std::string CheckMemory(const Options& options);
+
+// The memory of a worker's device as the run goes on, sampled as counters by the worker's thread.
+class MemoryUse {
+ public:
+  MemoryUse(const Options& options, PoolRole pool, uint64_t index);
+
+  // The worker begins `step`. Throws std::runtime_error, one line, where the device is full.
+  void AtStep(uint64_t step);
+
+ private:
+  const bool emulated_;
+  const std::string pool_;
+  const uint64_t index_;
+  const double need_, capacity_, leak_;
+  uint64_t step_ = UINT64_MAX;  // of the last sample
+};
 
 }  // namespace poolscope::trainer

@@ -1,12 +1,14 @@
 #include "reference-trainer/monolithic_worker.h"
 
+#include "reference-trainer/memory.h"
 #include "reference-trainer/passes.h"
 #include "reference-trainer/worker_state.h"
 
 namespace poolscope::trainer {
 
 void RunMonolithic(Job& job) {
-  const auto device = job.MakeDevice(job.options().devices.compute, 0);
+  const auto device = job.MakeDevice(PoolRole::kCompute, 0);
+  MemoryUse memory(job.options(), PoolRole::kCompute, 0);
   Signal signal;
   const auto replica = job.MakeReplica();
   const auto shard = job.MakeShard(job.AllRanges(), job.options().state.offload);
@@ -20,6 +22,7 @@ void RunMonolithic(Job& job) {
   uint64_t step = start.step;
   for (; const auto plan = job.coordinator->BeginStep(step); ++step) {
     const Phase warm_up(plan->warm_up ? job.annotations.warm_up : nullptr);
+    memory.AtStep(step);
     StepRecord record;
     record.step = step;
     record.micro_batches = plan->micro_batches;

@@ -11,11 +11,11 @@
 namespace poolscope::trainer {
 namespace {
 
-const DeviceSpec& SpecOf(const Options& options, PoolName pool) {
-  return pool == PoolName::kCompute ? options.devices.compute : options.devices.update;
+const DeviceSpec& SpecOf(const Options& options, PoolRole pool) {
+  return pool == PoolRole::kCompute ? options.devices.compute : options.devices.update;
 }
 
-bool OnCuda(const Options& options, PoolName pool) {
+bool OnCuda(const Options& options, PoolRole pool) {
   return SpecOf(options, pool).kind == DeviceKind::kCuda;
 }
 
@@ -37,9 +37,9 @@ void AddCudaOptions(CLI::App& app, CudaOptions& cuda) {
   app.add_option_function<std::string>(
          "--stream-priority",
          [&cuda](const std::string& text) {
-           cuda.high_priority = text == "compute"  ? PoolName::kCompute
-                                : text == "update" ? PoolName::kUpdate
-                                                   : PoolName::kNone;
+           cuda.high_priority.reset();
+           if (text == "compute") cuda.high_priority = PoolRole::kCompute;
+           if (text == "update") cuda.high_priority = PoolRole::kUpdate;
          },
          "pool whose streams go first on a device: compute, update or none (default none)")
       ->check(CLI::IsMember({"compute", "update", "none"}))
@@ -48,12 +48,12 @@ void AddCudaOptions(CLI::App& app, CudaOptions& cuda) {
 }
 
 std::string CheckCuda(const CLI::App& app, const Options& options) {
-  const bool compute = OnCuda(options, PoolName::kCompute);
-  const bool update = OnCuda(options, PoolName::kUpdate);
+  const bool compute = OnCuda(options, PoolRole::kCompute);
+  const bool update = OnCuda(options, PoolRole::kUpdate);
   const std::map<std::string, bool> effective = {
       {"--gemm", compute},
       {"--cuda-graphs", compute},
-      {"--stream-priority", options.cuda.high_priority == PoolName::kCompute ? compute : update}};
+      {"--stream-priority", options.cuda.high_priority == PoolRole::kCompute ? compute : update}};
   for (const auto& [flag, has_effect] : effective) {
     if (app.count(flag) > 0 && !has_effect) {
       return fmt::format("{} needs a pool on cuda that it has an effect on", flag);
@@ -71,23 +71,23 @@ std::string CheckCuda(const CLI::App& app, const Options& options) {
   return "";
 }
 
-CudaWorker CudaWorkerOf(const Options& options, PoolName pool, size_t index) {
+CudaWorker CudaWorkerOf(const Options& options, PoolRole pool, size_t index) {
   const DeviceSpec& spec = SpecOf(options, pool);
   CudaWorker worker;
-  const size_t place = pool == PoolName::kCompute ? index : options.compute_workers + index;
+  const size_t place = pool == PoolRole::kCompute ? index : options.compute_workers + index;
   worker.device = static_cast<int>(
       spec.number ? *spec.number : place % static_cast<size_t>(std::max(1, CudaDeviceCount())));
   worker.high_priority = options.cuda.high_priority == pool;
-  worker.bf16 = pool == PoolName::kCompute && options.devices.precision == Precision::kBf16;
+  worker.bf16 = pool == PoolRole::kCompute && options.devices.precision == Precision::kBf16;
   worker.graphs = options.cuda.graphs;
   // An optimizer has no products.
-  worker.gemm = pool == PoolName::kCompute ? options.cuda.gemm : GemmKind::kOwn;
-  worker.name = fmt::format("{}/{}", pool == PoolName::kCompute ? "compute" : "update", index);
+  worker.gemm = pool == PoolRole::kCompute ? options.cuda.gemm : GemmKind::kOwn;
+  worker.name = fmt::format("{}/{}", pool == PoolRole::kCompute ? "compute" : "update", index);
   return worker;
 }
 
 std::string CudaUnavailable(const Options& options) {
-  for (const PoolName pool : {PoolName::kCompute, PoolName::kUpdate}) {
+  for (const PoolRole pool : {PoolRole::kCompute, PoolRole::kUpdate}) {
     if (!OnCuda(options, pool)) continue;
     const CudaWorker worker = CudaWorkerOf(options, pool, 0);
     if (std::string error = CudaUnavailable(worker); !error.empty()) return error;

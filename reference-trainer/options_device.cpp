@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
+#include "reference-trainer/memory.h"
 #include "reference-trainer/options.h"
 
 namespace poolscope::trainer {
@@ -82,9 +83,30 @@ void AddStated(CLI::App& app, Options& options) {
       ->group(group);
 }
 
+void AddMemory(CLI::App& app, DeviceOptions& devices) {
+  const std::string group = "Emulated device";
+  app.add_flag("--shared-device", devices.shared,
+               "update worker j is on the device of compute worker j")
+      ->group(group);
+  AddSuffixed(
+      app, "--device-memory", [&devices](double bytes) { devices.memory_bytes = bytes; }, 1e15,
+      "SIZE", "of each device; what does not fit is refused (default: the profile's, or unbounded)")
+      ->group(group);
+  AddSuffixed(
+      app, "--memory-leak", [&devices](double bytes) { devices.memory_leak_bytes = bytes; }, 1e15,
+      "SIZE", "by which the memory of a compute worker grows each step")
+      ->group(group);
+}
+
 void AddModel(CLI::App& app, DeviceOptions& devices) {
   EmulatedModel& model = devices.model;
   const std::string group = "Emulated model (of --device emulated:PROFILE)";
+  app.add_option("--devices-per-worker", devices.per_worker,
+                 "devices over which a compute worker's model and passes are spread")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1024}))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
   AddSuffixed(
       app, "--model-parameters", [&model](double value) { model.parameters = value; }, 1e14, "N",
       "its size; no memory is taken (default 1.3G)")
@@ -98,14 +120,6 @@ void AddModel(CLI::App& app, DeviceOptions& devices) {
   count("--model-layers", model.layers, 10'000, "default: as the published GPT nearest in size");
   count("--model-width", model.width, 1'000'000, "likewise");
   count("--model-context", model.context, 10'000'000, "tokens of a sequence (default 2048)");
-  AddSuffixed(
-      app, "--device-memory", [&devices](double value) { devices.memory_bytes = value; }, 1e15,
-      "SIZE", "of each device (default: the profile's); a run that does not fit is refused")
-      ->group(group);
-  AddSuffixed(
-      app, "--memory-leak", [&devices](double value) { devices.leak_bytes = value; }, 1e15, "SIZE",
-      "that a worker of pool compute keeps of each step, until its memory is full")
-      ->group(group);
   count("--model-batch", model.batch, 1'000'000, "sequences of a micro-batch (default 1)");
 }
 
@@ -129,14 +143,17 @@ void UseProfiles(const CLI::App& app, Options& options) {
   if (app.count("--precision") == 0) devices.precision = Precision::kBf16;
 
   const CostModel cost(model, devices.precision);
+  const auto spread = static_cast<double>(devices.per_worker);
+  const bool monolithic = options.mode == Mode::kMonolithic;
   const DeviceProfile& compute = *FindDeviceProfile(devices.compute.profile);
   const DeviceProfile& update = *FindDeviceProfile(devices.update.profile);
   const auto unless = [&](const char* flag, auto& value, auto of_model) {
     if (app.count(flag) == 0) value = of_model;
   };
-  unless("--forward-ms", options.forward_seconds, cost.ForwardSeconds(compute));
-  unless("--backward-ms", options.backward_seconds, cost.BackwardSeconds(compute));
-  unless("--update-ms", options.update_seconds, cost.UpdateSeconds(update));
+  unless("--forward-ms", options.forward_seconds, cost.ForwardSeconds(compute) / spread);
+  unless("--backward-ms", options.backward_seconds, cost.BackwardSeconds(compute) / spread);
+  unless("--update-ms", options.update_seconds,
+         monolithic ? cost.UpdateSeconds(compute) / spread : cost.UpdateSeconds(update));
   // Summed and kept in fp32; what crosses the links is of the precision.
   const auto bytes = static_cast<uint64_t>(model.parameters * sizeof(float));
   unless("--gradient-bytes", options.gradient_bytes, bytes);
@@ -147,6 +164,31 @@ void UseProfiles(const CLI::App& app, Options& options) {
     unless("--gradients-codec", options.gradients.codec, Codec::kBf16);
     unless("--weights-codec", options.weights.codec, Codec::kBf16);
   }
+}
+
+// Of the flags that make workers share devices.
+std::string CheckSharing(const Options& options) {
+  const DeviceOptions& devices = options.devices;
+  const bool numbered = devices.compute.number || devices.update.number;
+  const bool one = devices.shared || (numbered && devices.compute.number == devices.update.number);
+  if ((devices.shared || numbered) && options.mode == Mode::kMonolithic) {
+    return "a monolithic run has one worker: --shared-device and devices with @N need more";
+  }
+  if (devices.shared && numbered) return "--shared-device excludes devices with @N";
+  if (one && devices.compute.profile != devices.update.profile) {
+    return fmt::format("one device cannot be {} and {}", DeviceName(devices.compute),
+                       DeviceName(devices.update));
+  }
+  if (devices.per_worker > 1 && (devices.shared || numbered)) {
+    return "--devices-per-worker excludes devices that workers share";
+  }
+  if (devices.memory_leak_bytes > 0) {
+    if (devices.shared || numbered) return "--memory-leak excludes shared devices";
+    if (DeviceCapacity(options, PoolRole::kCompute) == 0) {
+      return "--memory-leak needs --device-memory or a profile";
+    }
+  }
+  return "";
 }
 
 void ScaleTimes(Options& options) {
@@ -177,6 +219,16 @@ const char* Given(const CLI::App& app, std::initializer_list<const char*> flags)
 }
 
 }  // namespace
+
+uint64_t DeviceOf(const Options& options, PoolRole pool, uint64_t index) {
+  constexpr uint64_t kOwn = 1 << 16, kOfUpdate = 1 << 24;  // beyond the numbers that flags give
+  const DeviceOptions& devices = options.devices;
+  const bool compute = pool == PoolRole::kCompute;
+  const DeviceSpec& spec = compute ? devices.compute : devices.update;
+  if (spec.number) return *spec.number;
+  if (compute) return kOwn + index;
+  return devices.shared ? kOwn + index % options.compute_workers : kOfUpdate + index;
+}
 
 void AddDeviceOptions(CLI::App& app, Options& options) {
   DeviceOptions& devices = options.devices;
@@ -217,6 +269,7 @@ void AddDeviceOptions(CLI::App& app, Options& options) {
   link("--gradients-link", "of gradients alone");
   link("--weights-link", "of weights alone");
   AddStated(app, options);
+  AddMemory(app, devices);
   AddModel(app, devices);
 }
 
@@ -234,7 +287,8 @@ std::string ResolveDevices(const CLI::App& app, Options& options) {
   if (!devices.emulated()) {
     if (const char* flag =
             Given(app, {"--math", "--forward-ms", "--backward-ms", "--update-ms", "--jitter",
-                        "--gradient-bytes", "--weight-bytes", "--time-scale"})) {
+                        "--gradient-bytes", "--weight-bytes", "--time-scale", "--shared-device",
+                        "--device-memory", "--memory-leak"})) {
       return fmt::format("{} needs --device emulated", flag);
     }
   }
@@ -244,7 +298,7 @@ std::string ResolveDevices(const CLI::App& app, Options& options) {
     }
     if (const char* flag =
             Given(app, {"--model-parameters", "--model-layers", "--model-width", "--model-context",
-                        "--model-batch", "--device-memory", "--memory-leak"})) {
+                        "--model-batch", "--devices-per-worker"})) {
       return fmt::format("{} needs --device emulated:PROFILE", flag);
     }
   }
@@ -259,6 +313,7 @@ std::string ResolveDevices(const CLI::App& app, Options& options) {
   }
   if (!compute.profile.empty()) UseProfiles(app, options);
   if (devices.emulated()) {
+    if (const std::string error = CheckSharing(options); !error.empty()) return error;
     ScaleTimes(options);
     // Small enough to fit in the stated times.
     ModelOptions& tiny = options.model;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "reference-trainer/cost_model.h"
@@ -17,14 +18,18 @@ struct Options;
 struct DeviceOptions {
   DeviceSpec compute, update;
   Precision precision = Precision::kFp32;
-  EmulatedModel model;      // that emulated devices with a profile compute
-  double memory_bytes = 0;  // of each device; 0: its profile's
-  double leak_bytes = 0;    // that a worker of pool compute keeps of each step
-  double time_scale =
-      1;  // that all durations of emulated devices and links have been multiplied by
+  EmulatedModel model;           // that emulated devices with a profile compute
+  uint64_t per_worker = 1;       // devices that a compute worker's model and passes are spread over
+  bool shared = false;           // update worker j is on the device of compute worker j mod C
+  double memory_bytes = 0;       // of a device; 0: its profile's
+  double memory_leak_bytes = 0;  // that a compute worker loses each step
+  double time_scale = 1;         // by which all durations of devices and links are multiplied
 
   bool emulated() const { return compute.kind == DeviceKind::kEmulated; }
 };
+
+// The device that a worker is on; workers of one device take turns.
+uint64_t DeviceOf(const Options& options, PoolRole pool, uint64_t index);
 
 // The flags of devices, of the stated times and bytes, and of link profiles.
 void AddDeviceOptions(CLI::App& app, Options& options);

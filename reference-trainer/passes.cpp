@@ -1,10 +1,7 @@
 #include "reference-trainer/passes.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
-#include "reference-trainer/memory.h"
 #include "reference-trainer/staged_pass.h"
 #include "reference-trainer/timing.h"
 
@@ -116,23 +113,6 @@ void SampleState(const Job& job, size_t index) {
   sample("optimizer_state_bytes.offloaded", state.offloaded());
 }
 
-namespace {
-
-// What a worker of each pool holds after `steps` steps; the run ends where that is too much.
-void SampleMemory(Job& job, uint64_t steps) {
-  const std::vector<MemoryNeed> needs = MemoryNeeds(job.options(), steps);
-  for (size_t i = 0; i < needs.size(); ++i) {
-    poolscope_sample(i == 0 ? job.annotations.compute_memory : job.annotations.update_memory,
-                     needs[i].bytes());
-  }
-  if (job.options().devices.leak_bytes == 0) return;
-  if (const std::string error = CheckMemory(job.options(), steps); !error.empty()) {
-    job.coordinator->Fail(fmt::format("step {}: {}", steps - 1, error));
-  }
-}
-
-}  // namespace
-
 void TellStep(Job& job, StepRecord record, const StepPlan& plan) {
   record.end_ns = NowNs();
   poolscope_step_info info = {};
@@ -143,7 +123,6 @@ void TellStep(Job& job, StepRecord record, const StepPlan& plan) {
   info.loss = record.loss;
   poolscope_step(job.annotations.step, &info);
   poolscope_sample(job.annotations.version, static_cast<double>(record.step + 1));
-  SampleMemory(job, record.step + 1);
   if (record.loss == record.loss) poolscope_sample(job.annotations.loss, record.loss);
   poolscope_sample(job.annotations.tokens, static_cast<double>(record.tokens_total));
   poolscope_sample(job.annotations.micro_batches, static_cast<double>(plan.micro_batches));

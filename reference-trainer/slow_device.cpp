@@ -19,6 +19,10 @@ void SlowDevice::AtStep(uint64_t step) {
   });
 }
 
+void SlowDevice::AwaitTurn(double seconds) {
+  if (emulated_) device_->AwaitTurn(seconds * factor_ + stall_seconds_);
+}
+
 uint64_t SlowDevice::Run(double seconds, const std::function<void()>& math) {
   const double stall = std::exchange(stall_seconds_, 0);
   if (emulated_) return device_->Run(seconds * factor_ + stall, math);

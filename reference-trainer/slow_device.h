@@ -21,6 +21,7 @@ class SlowDevice : public Device {
         stalls_(std::move(stalls)) {}
 
   uint64_t Run(double seconds, const std::function<void()>& math) override;
+  void AwaitTurn(double seconds) override;
   void AtStep(uint64_t step) override;
   void Waited() override { device_->Waited(); }
 

@@ -14,8 +14,7 @@
 namespace poolscope::trainer {
 
 UpdateWorker::UpdateWorker(Job& job, size_t index)
-    : Worker(job, index, job.options().devices.update, job.options().compute_workers + index,
-             *job.update_signals[index]),
+    : Worker(job, index, PoolRole::kUpdate, *job.update_signals[index]),
       shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload, index)) {}
 
 void UpdateWorker::Probe() {
@@ -27,6 +26,7 @@ void UpdateWorker::Probe() {
 void UpdateWorker::Run() {
   SampleState(job_, index_);
   TakeUp(job_.start());
+  memory_.AtStep(0);
   if (job_.fetch) {
     RunServing();
   } else {

@@ -37,11 +37,13 @@ void Worker::Encode(Link& link, const Codec& codec, Message& message, std::span<
                        : &link == job_.gradients.get() ? job_.annotations.gradients_codec
                                                        : job_.annotations.weights_codec;
   const bool staged = Staged(codec) || extra_seconds > 0;
-  if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
   const double raw = static_cast<double>(message.raw_bytes);
+  const double seconds =
+      extra_seconds + raw / job_.StatedCodec(codec, UseOf(link)).encode_bytes_per_second;
+  device_->AwaitTurn(seconds);
+  if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
   Encoder& encoder = encoders_.try_emplace(message.destination, codec).first->second;
-  device_->Run(extra_seconds + raw / job_.StatedCodec(codec, UseOf(link)).encode_bytes_per_second,
-               [&] { message.block = encoder.Encode(values); });
+  device_->Run(seconds, [&] { message.block = encoder.Encode(values); });
   message.wire_bytes = WireBytes(codec, message.raw_bytes);
   if (!values.empty()) {  // as many as the real payload's ratio makes of the stated raw bytes
     const auto wire = static_cast<double>(message.block.bytes.size());
@@ -93,9 +95,11 @@ void Worker::Open(const Link& link, Message& message, size_t count) {
   const bool staged = Staged(codec);
   bool good = true;
   std::string error;
+  const double seconds = static_cast<double>(message.raw_bytes) /
+                         job_.StatedCodec(codec, UseOf(link)).decode_bytes_per_second;
+  device_->AwaitTurn(seconds);
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
-  const double raw = static_cast<double>(message.raw_bytes);
-  device_->Run(raw / job_.StatedCodec(codec, UseOf(link)).decode_bytes_per_second, [&] {
+  device_->Run(seconds, [&] {
     good = decoders_[message.source].Decode(message.block, count, message.values, error);
   });
   if (staged) {

@@ -8,6 +8,7 @@
 
 #include "reference-trainer/codec_stream.h"
 #include "reference-trainer/job.h"
+#include "reference-trainer/memory.h"
 
 namespace poolscope::trainer {
 
@@ -48,8 +49,12 @@ class Worker {
   void Waited() { device_->Waited(); }
 
  protected:
-  Worker(Job& job, size_t index, const DeviceSpec& device, size_t device_number, Signal& signal)
-      : job_(job), index_(index), signal_(signal), device_(job.MakeDevice(device, device_number)) {}
+  Worker(Job& job, size_t index, PoolRole pool, Signal& signal)
+      : job_(job),
+        index_(index),
+        signal_(signal),
+        device_(job.MakeDevice(pool, index)),
+        memory_(job.options(), pool, index) {}
   // What the encoders of the links to all destinations keep (see Encoder), by the shards they go
   // to.
   void CopyMemories(std::span<float> all) const;
@@ -66,6 +71,7 @@ class Worker {
   const size_t index_;
   Signal& signal_;
   const std::unique_ptr<Device> device_;
+  MemoryUse memory_;
 
  private:
   CodecUse UseOf(const Link& link) const;

@@ -61,6 +61,19 @@ TEST(DeviceOptions, TimeScale_KeepsAllRatios) {
   EXPECT_EQ(fast.gradient_bytes, real.gradient_bytes);
 }
 
+TEST(DeviceOptions, WorkersOfOneNumberAreOnOneDevice) {
+  const Options one = Good("--device emulated@2");
+  EXPECT_EQ(DeviceOf(one, PoolRole::kCompute, 0), DeviceOf(one, PoolRole::kUpdate, 5));
+  const Options pools = Good("--compute-device emulated@0 --update-device emulated@1");
+  EXPECT_EQ(DeviceOf(pools, PoolRole::kCompute, 0), DeviceOf(pools, PoolRole::kCompute, 1));
+  EXPECT_NE(DeviceOf(pools, PoolRole::kCompute, 0), DeviceOf(pools, PoolRole::kUpdate, 0));
+  const Options pairs = Good("--device emulated --shared-device --update-workers 4");
+  EXPECT_EQ(DeviceOf(pairs, PoolRole::kCompute, 1), DeviceOf(pairs, PoolRole::kUpdate, 3));
+  EXPECT_NE(DeviceOf(pairs, PoolRole::kCompute, 1), DeviceOf(pairs, PoolRole::kUpdate, 2));
+  const Options own = Good("--device emulated");
+  EXPECT_NE(DeviceOf(own, PoolRole::kCompute, 0), DeviceOf(own, PoolRole::kUpdate, 0));
+}
+
 TEST(DeviceOptions, ThatDoNotGoTogether_AreRefused) {
   EXPECT_THAT(Error("--device emulated --compute-device cpu"), HasSubstr("both pools or none"));
   EXPECT_THAT(Error("--device emulated:a100 --update-device emulated"), HasSubstr("profile"));
@@ -68,6 +81,13 @@ TEST(DeviceOptions, ThatDoNotGoTogether_AreRefused) {
   EXPECT_THAT(Error("--time-scale 0.1"), HasSubstr("--time-scale needs"));
   EXPECT_THAT(Error("--device emulated --model-parameters 1G"), HasSubstr("emulated:PROFILE"));
   EXPECT_THAT(Error("--device emulated:v1"), HasSubstr("a100, h100, h200, host"));
+  EXPECT_THAT(Error("--shared-device"), HasSubstr("--shared-device needs --device emulated"));
+  EXPECT_THAT(Error("--device emulated@0 --shared-device"), HasSubstr("excludes"));
+  EXPECT_THAT(Error("--device emulated --mode monolithic --shared-device"),
+              HasSubstr("one worker"));
+  EXPECT_THAT(Error("--compute-device emulated:a100@1 --update-device emulated:h100@1"),
+              HasSubstr("one device cannot be emulated:a100@1 and emulated:h100@1"));
+  EXPECT_THAT(Error("--device emulated --memory-leak 1M"), HasSubstr("--device-memory"));
   EXPECT_THAT(Error("--link token-ring"), HasSubstr("nvlink3"));
 }
 
@@ -75,12 +95,12 @@ TEST(CudaOptions, OfAPool_AreThoseOfItsWorkers) {
   const Options options = Good(
       "--compute-device cuda:2 --update-device cpu --precision bf16 --cuda-graphs --gemm own "
       "--stream-priority compute");
-  const CudaWorker worker = CudaWorkerOf(options, PoolName::kCompute, 1);
+  const CudaWorker worker = CudaWorkerOf(options, PoolRole::kCompute, 1);
   EXPECT_EQ(worker.device, 2);
   EXPECT_TRUE(worker.bf16 && worker.graphs && worker.high_priority);
   EXPECT_EQ(worker.gemm, GemmKind::kOwn);
   EXPECT_EQ(worker.name, "compute/1");
-  EXPECT_FALSE(CudaWorkerOf(Good("--device cuda"), PoolName::kCompute, 0).bf16);
+  EXPECT_FALSE(CudaWorkerOf(Good("--device cuda"), PoolRole::kCompute, 0).bf16);
 }
 
 TEST(CudaOptions, WithoutAnEffect_AreRefused) {

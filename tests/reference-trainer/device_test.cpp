@@ -4,6 +4,8 @@
 #include <poolscope/annotate.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -43,41 +45,44 @@ TEST(EmulatedDevice, ArithmeticThatFitsIn_CostsNothingExtra) {
   EXPECT_GE(NowNs() - begin, 10'000'000);
 }
 
-TEST(SharedDevice, ThatWorkersOfBothPoolsShare_DoesOneOperationAfterTheOther) {
+TEST(EmulatedDevice, ThatIsShared_DoesOneOperationAtATime) {
   UseFineTimers();
-  const auto turns = std::make_shared<EmulatedDevice::Turns>();
-  EmulatedDevice one(0, 1, turns), other(0, 2, turns);
+  const auto turns = std::make_shared<Turns>();
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  std::mutex mutex;
+  const auto work = [&](uint64_t seed) {
+    UseFineTimers();
+    EmulatedDevice device(0, seed, turns);
+    for (int i = 0; i < 10; ++i) {
+      device.AwaitTurn(0.004);
+      const int64_t begin = NowNs();
+      device.Run(0.004, {});
+      std::lock_guard lock(mutex);
+      ranges.emplace_back(begin, NowNs());
+    }
+  };
   const int64_t begin = NowNs();
-  std::thread thread([&] { one.Run(0.020, {}); });
-  other.Run(0.020, {});
-  thread.join();
-  EXPECT_GE(NowNs() - begin, 40'000'000);
+  {
+    std::thread first(work, 1), second(work, 2), third(work, 3);
+    first.join();
+    second.join();
+    third.join();
+  }
+  EXPECT_GE(NowNs() - begin, 30 * 4'000'000);  // 3 × 10 operations, one after the other
+  std::sort(ranges.begin(), ranges.end());
+  int64_t overlap = 0;  // late wake-ups may let neighbours meet
+  for (size_t i = 1; i < ranges.size(); ++i) {
+    overlap += std::max<int64_t>(0, ranges[i - 1].second - ranges[i].first);
+  }
+  EXPECT_LT(overlap, 30 * 2'000'000);
 }
 
-TEST(SharedDevice, IsThatOfTheWorkersPool_AlsoWhereOthersJoin) {
-  Options options;
-  options.devices.compute = std::get<DeviceSpec>(ParseDeviceSpec("emulated@0"));
-  options.devices.update = std::get<DeviceSpec>(ParseDeviceSpec("emulated@1"));
-  options.schedule.joins = {{3, 5}};
-  Job job(options, nullptr);
-  const auto compute = job.MakeDevice(options.devices.compute, 0);
-  const auto joiner = job.MakeDevice(options.devices.compute, 3);
-  const auto update = job.MakeDevice(options.devices.update, 2);
-  int64_t joiner_ns = 0, update_ns = 0;
-  std::vector<std::thread> threads;
-  UseFineTimers();
-  threads.emplace_back([&] { compute->Run(0.200, {}); });
-  SleepUntilNs(NowNs() + 50'000'000);
-  threads.emplace_back([&] {
-    joiner->Run(0.001, {});
-    joiner_ns = NowNs();
-  });
-  threads.emplace_back([&] {
-    update->Run(0.001, {});
-    update_ns = NowNs();
-  });
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_LT(update_ns, joiner_ns);  // who shares waits for the end of what runs
+TEST(Turns, AreGivenInTheOrderOfAsking) {
+  Turns turns;
+  EXPECT_EQ(turns.Take(100, 50), 100);
+  EXPECT_EQ(turns.Take(110, 50), 150);
+  EXPECT_EQ(turns.Take(120, 1), 200);
+  EXPECT_EQ(turns.Take(500, 10), 500);
 }
 
 TEST(CpuDevice, ReportsTheThreadsCpuTimeNotItsSleep) {

@@ -4,8 +4,8 @@ The run's report, from its store, holds what [[expect]] says (path, min, max; wh
 the reader). A path names list elements by their name or rule: pools.update.busy_ratio,
 links.gradients.depth, findings.pool_imbalance.severity; "length" is that of a list. With `sql` an
 expectation is about the one number that the statement gives. Where `exit` is given, the run ends
-with it and a line that matches `error`. Where `gain` is given, a run with `remedy` is as many times
-faster.
+with it and a line that matches `error`. A run with the flags of `remedy` ends with 0; where `gain`
+is given, it is as many times faster. Runs with the flags of `worse` are not faster.
 """
 
 import json
@@ -57,6 +57,10 @@ class Scenario(unittest.TestCase):
         log = (self.folder / f"{name}.json").read_text().splitlines()
         return json.loads(log[-1])["step_seconds_median"]
 
+    def again(self, flags):
+        done, _ = self.job("again", *shlex.split(flags))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def check(self, expected, report, store):
         if "sql" in expected:
             at = expected["sql"]
@@ -87,11 +91,14 @@ class Scenario(unittest.TestCase):
         for each in expectations:
             with self.subTest(each.get("path") or each.get("sql")):
                 self.check(each, report, store)
+        if "remedy" in self.text:
+            self.again(self.text["remedy"])
         if "gain" in self.text:
-            remedied, _ = self.job("remedied", *shlex.split(self.text["remedy"]))
-            self.assertEqual(remedied.returncode, 0, remedied.stderr)
-            gain = self.step_seconds("run") / self.step_seconds("remedied")
+            gain = self.step_seconds("run") / self.step_seconds("again")
             self.assertGreaterEqual(gain, self.text["gain"])
+        for flags in self.text.get("worse", []):
+            self.again(flags)
+            self.assertGreater(self.step_seconds("again"), 0.99 * self.step_seconds("run"), flags)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ enum poolscope_category {
   POOLSCOPE_DISCARD = 10,      // mark: a message was thrown away; name = link
   POOLSCOPE_PHASE = 11,        // warm-up, compile, evaluation: advice leaves it out; name = phase
   POOLSCOPE_HOST = 12,         // host work that feeds a device (launching); name = operation
-  POOLSCOPE_FAULT = 13         // mark: something went wrong on the wire of link `name`
+  POOLSCOPE_FAULT = 13,        // mark: something went wrong on the wire of link `name`
+  POOLSCOPE_WAIT_DEVICE = 14   // in line for a device that another worker holds: state idle
 };
 
 enum poolscope_stage {
@@ -161,8 +162,9 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
   static const char* const step[] = {"step", "version", "tokens", "micro_batches", "loss"};
   static const char* const fault[] = {"kind", "source", "destination", "sequence", "bytes"};
   static const char* const categories[] = {
-      "",      "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
-      "input", "other_work", "step",     "discard",   "phase",        "host",        "fault"};
+      "",          "work",  "transfer",   "wait_link", "blocked_link", "wait_credit",
+      "wait_peer", "input", "other_work", "step",      "discard",      "phase",
+      "host",      "fault", "wait_device"};
   nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
   if (domain) {
     // Two threads that come here at once register the same content twice, which is harmless.
