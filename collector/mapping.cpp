@@ -42,6 +42,7 @@ constexpr Meaning kMeanings[] = {
     {"host", Category::kHost, Stage::kQueued, false},
     {"input", Category::kInput, Stage::kQueued, false},
     {"other_work", Category::kOtherWork, Stage::kQueued, false},
+    {"wait_device", Category::kWaitDevice, Stage::kQueued, false},
     {"phase", Category::kPhase, Stage::kQueued, false},
     {"queued", Category::kTransfer, Stage::kQueued, true},
     {"encode", Category::kTransfer, Stage::kEncode, true},

@@ -46,6 +46,9 @@ StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, b
     case Category::kOtherWork:
       interval.state = State::kOtherWork;
       break;
+    case Category::kWaitDevice:
+      interval.state = State::kIdle;  // of the worker; its device is another's
+      break;
     default:
       break;
   }

@@ -37,9 +37,10 @@ enum EventColumn : int {
   kPayload,
 };
 
-constexpr const char* kCategories[] = {
-    nullptr, "work",       "transfer", "wait_link", "blocked_link", "wait_credit", "wait_peer",
-    "input", "other_work", "step",     "discard",   "phase",        "host",        "fault"};
+constexpr const char* kCategories[] = {nullptr,        "work",        "transfer",   "wait_link",
+                                       "blocked_link", "wait_credit", "wait_peer",  "input",
+                                       "other_work",   "step",        "discard",    "phase",
+                                       "host",         "fault",       "wait_device"};
 
 struct EventTable : sqlite3_vtab {
   explicit EventTable(sqlite3* connection) : sqlite3_vtab{}, db(connection), texts(connection) {}

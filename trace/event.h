@@ -36,8 +36,9 @@ enum class Category : uint32_t {
   kPhase = 11,       // warm-up, compile, evaluation: left out of advice; name = phase
   kHost = 12,        // host work that feeds a device; name = operation
   kFault = 13,       // a mark: something went wrong on a wire; name = link
+  kWaitDevice = 14,  // in line for a device that another worker holds
 };
-inline constexpr Category kLastCategory = Category::kFault;
+inline constexpr Category kLastCategory = Category::kWaitDevice;
 
 // What went wrong on a wire, as in annotate.h.
 enum class FaultKind : uint64_t { kRetry = 0, kCorrupt = 1, kDuplicate = 2, kLost = 3 };

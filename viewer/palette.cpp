@@ -104,6 +104,8 @@ Colour RangeColour(uint32_t category, const std::string& name, size_t link_index
       return StateColour(State::kInput);
     case Category::kOtherWork:
       return StateColour(State::kOtherWork);
+    case Category::kWaitDevice:
+      return StateColour(State::kIdle);
     case Category::kPhase:
       return Rgb(0x4a5261);
     default:

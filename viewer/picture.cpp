@@ -95,6 +95,8 @@ std::optional<State> StateOf(const Event& event, uint64_t stage) {
       return State::kInput;
     case Category::kOtherWork:
       return State::kOtherWork;
+    case Category::kWaitDevice:
+      return State::kIdle;
     default:
       return std::nullopt;
   }

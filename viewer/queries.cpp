@@ -40,6 +40,8 @@ std::string KindOf(const Event& event, uint64_t stage) {
       return "data loading";
     case Category::kOtherWork:
       return "other work";
+    case Category::kWaitDevice:
+      return "wait for a shared device";
     case Category::kPhase:
       return "phase";
     default:
