@@ -280,7 +280,7 @@ std::string Job::OpenCheckpoints() {
 }
 
 uint64_t Job::tokens_before() const {
-  return (start_.data.next - start_.data.open.size()) * tokens_of_micro_batch();
+  return StatedTokens((start_.data.next - start_.data.open.size()) * tokens_of_micro_batch());
 }
 
 void Job::CheckRunning() const {

@@ -42,10 +42,12 @@ class Job {
   const Options& options() const { return options_; }
   const GptShape& shape() const { return shape_; }
   bool computes() const { return corpus_ != nullptr; }
-  uint64_t tokens_of_micro_batch() const {
+  uint64_t tokens_of_micro_batch() const { return options_.model.batch * options_.model.context; }
+  // What `tokens` of this model stand for in the emulated one.
+  uint64_t StatedTokens(uint64_t tokens) const {
     const EmulatedModel& emulated = options_.devices.model;
-    if (emulated.parameters > 0) return emulated.batch * emulated.context;
-    return options_.model.batch * options_.model.context;
+    if (emulated.parameters == 0) return tokens;
+    return tokens * emulated.batch * emulated.context / tokens_of_micro_batch();
   }
 
   std::unique_ptr<Device> MakeDevice(PoolRole pool, size_t index) const;

@@ -33,12 +33,13 @@ void RunMonolithic(Job& job) {
     for (uint64_t m = 0; m < plan->micro_batches; ++m) {
       ForwardBackward(job, *device, signal, replica.get(),
                       {step, m, step, plan->first + m, plan->sequences}, loss_sum);
-      record.tokens += job.tokens_of_micro_batch();
     }
     device->Synchronize();
+    const uint64_t step_tokens = plan->micro_batches * job.tokens_of_micro_batch();
+    record.tokens = job.StatedTokens(step_tokens);
     record.tokens_total = tokens += record.tokens;
     if (shard) shard->Add(replica->Gradients(job.AllRanges()));
-    Optimize(job, *device, shard.get(), 0, *plan, record.tokens);
+    Optimize(job, *device, shard.get(), 0, *plan, step_tokens);
     job.coordinator->Updated(0);
     if (replica) replica->Install(job.AllRanges(), shard->values());
     record.loss = loss_sum / static_cast<double>(plan->micro_batches * plan->sequences);

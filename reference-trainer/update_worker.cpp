@@ -224,8 +224,8 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
     record.step = step;
     record.loss = gathered.loss_sum * static_cast<double>(options.model.context) /
                   static_cast<double>(gathered.tokens);
-    record.tokens = gathered.tokens;
-    record.tokens_total = tokens_ += gathered.tokens;
+    record.tokens = job_.StatedTokens(gathered.tokens);
+    record.tokens_total = tokens_ += record.tokens;
     record.micro_batches = gathered.micro_batches;
     record.compute_workers = compute_workers;
     if (options.mode == Mode::kAsync) record.versions_held = gathered.versions_held;

@@ -122,7 +122,7 @@ TEST(Codecs, Lossy_SaveTheirBytesAndStillLearn) {
 class Sender : public Worker {
  public:
   explicit Sender(Job& job)
-      : Worker(job, 0, job.options().devices.compute, 0, *job.compute_signals[0]) {}
+      : Worker(job, 0, PoolRole::kCompute, *job.compute_signals[0]) {}
   void Probe() override {}
   void Run() override {}
 
