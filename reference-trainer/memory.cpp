@@ -32,10 +32,20 @@ double MessageBytes(const LinkOptions& link, uint64_t bytes, double share) {
   return static_cast<double>(bytes) * StatedFigures(link.codec).ratio * share;
 }
 
-double Messages(double share, const LinkOptions& received, uint64_t received_bytes,
-                const LinkOptions& sent, uint64_t sent_bytes) {
-  return static_cast<double>(received.shape.depth) * MessageBytes(received, received_bytes, share) +
-         MessageBytes(sent, sent_bytes, share);
+// Share of the weights that a compute worker holds at once: with parameter fetch those of the stage
+// that runs, of the stages asked for ahead, and of the blocks kept beside them.
+double HeldWeights(const Options& options) {
+  if (!options.fetch.on) return 1;
+  const double stages = static_cast<double>(options.model.layers) + 2;  // embedding, head
+  const double blocks = stages * static_cast<double>(options.update_workers);
+  return std::min(1.0, (1 + static_cast<double>(options.fetch.prefetch_depth)) / stages +
+                           static_cast<double>(options.fetch.cache_blocks) / blocks);
+}
+
+// Share of the weights in one message to a compute worker.
+double WeightsShare(const Options& options) {
+  const double of_shard = 1.0 / static_cast<double>(options.update_workers);
+  return options.fetch.on ? of_shard / (static_cast<double>(options.model.layers) + 2) : of_shard;
 }
 
 std::string Gigabytes(double bytes) { return fmt::format("{:.4g} GB", bytes / 1e9); }
@@ -56,13 +66,18 @@ MemoryNeed MemoryOf(const Options& options, PoolRole pool, uint64_t index) {
     const double parameters = ParametersOf(options);
     // In fp32 a monolithic worker computes with the master weights.
     const bool own = !monolithic || options.devices.precision != Precision::kFp32;
-    if (own) need.parts.push_back({"weights", parameters * BytesOf(options.devices.precision)});
+    if (own) {
+      need.parts.push_back(
+          {"weights", HeldWeights(options) * parameters * BytesOf(options.devices.precision)});
+    }
     if (!monolithic) need.parts.push_back({"gradients", parameters * sizeof(float)});
     need.parts.push_back({"activations", Activations(options)});
     if (!monolithic) {
+      const double shard = 1.0 / static_cast<double>(options.update_workers);
       need.parts.push_back(
-          {"messages", Messages(1.0 / static_cast<double>(options.update_workers), weights,
-                                options.weight_bytes, gradients, options.gradient_bytes)});
+          {"messages", static_cast<double>(weights.shape.depth) *
+                               MessageBytes(weights, options.weight_bytes, WeightsShare(options)) +
+                           MessageBytes(gradients, options.gradient_bytes, shard)});
     }
   }
   if (monolithic || pool == PoolRole::kUpdate) {
@@ -70,9 +85,11 @@ MemoryNeed MemoryOf(const Options& options, PoolRole pool, uint64_t index) {
     need.parts.push_back({"optimizer state", static_cast<double>(state.resident())});
   }
   if (pool == PoolRole::kUpdate) {
+    const double shard = SharesOfWorkers(options)[index];
     need.parts.push_back(
-        {"messages", Messages(SharesOfWorkers(options)[index], gradients, options.gradient_bytes,
-                              weights, options.weight_bytes)});
+        {"messages", static_cast<double>(gradients.shape.depth) *
+                             MessageBytes(gradients, options.gradient_bytes, shard) +
+                         MessageBytes(weights, options.weight_bytes, shard)});
   }
   if (pool == PoolRole::kCompute) {
     for (MemoryNeed::Part& part : need.parts) {

@@ -23,7 +23,8 @@ struct MemoryNeed {
 
 // Of emulated devices: a parameter's weight in the run's precision and its gradient in fp32 for
 // passes, 16 bytes of state for updates (less where they are offloaded), activations, and messages:
-// full buffers and one under way. A monolithic worker needs all but messages.
+// full buffers and one under way. A monolithic worker needs all but messages; with parameter fetch
+// a compute worker holds the weights of a few stages alone, and messages are blocks.
 MemoryNeed MemoryOf(const Options& options, PoolRole pool, uint64_t index);
 
 // Bytes of a device of the pool: what --device-memory says, else its profile's; 0: not bounded.

@@ -17,6 +17,7 @@ const Kind kKinds[] = {{"OwnFp32", false, GemmKind::kOwn},
                        {"OwnBf16", true, GemmKind::kOwn},
                        {"CublasFp32", false, GemmKind::kCublas},
                        {"CublasBf16", true, GemmKind::kCublas}};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 // The last one is as large as a layer of GPT-2.
 const TwinShape kShapes[] = {

@@ -7,6 +7,12 @@
 #include "tests/support/training_loop.h"
 
 namespace poolscope::trainer {
+
+void PrintTo(const CudaWorker& worker, std::ostream* out) {
+  *out << (worker.gemm == GemmKind::kOwn ? "own products" : "cuBLAS")
+       << (worker.graphs ? ", graphs" : "");
+}
+
 namespace {
 
 constexpr int kSteps = 60;

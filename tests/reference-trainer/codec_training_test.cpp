@@ -121,8 +121,7 @@ TEST(Codecs, Lossy_SaveTheirBytesAndStillLearn) {
 
 class Sender : public Worker {
  public:
-  explicit Sender(Job& job)
-      : Worker(job, 0, PoolRole::kCompute, *job.compute_signals[0]) {}
+  explicit Sender(Job& job) : Worker(job, 0, PoolRole::kCompute, *job.compute_signals[0]) {}
   void Probe() override {}
   void Run() override {}
 

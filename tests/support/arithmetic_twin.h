@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct TwinCase {
   std::string name;
   std::function<void(Arithmetic<T>& under_test, bool bf16, const TwinShape& shape)> run;
 };
+template <typename T>
+void PrintTo(const TwinCase<T>& each, std::ostream* out) {
+  *out << each.name;
+}
 
 // A case for every function of Arithmetic.
 template <typename T>
