@@ -80,6 +80,7 @@ class Worker {
   // Whether encode and decode are stages of their own.
   bool Staged(const Codec& codec) const;
 
+  // A worker sends values on one link alone, and receives them on one.
   std::map<uint64_t, Encoder> encoders_;  // of its stream to each destination
   std::map<uint64_t, Decoder> decoders_;  // of its stream from each source
 };

@@ -171,6 +171,23 @@ TEST(Reliability, BestEffortWeights_AreSupersededByTheNextVersion) {
   EXPECT_LT(weights.raw_bytes, 5 * 100 * options.weight_bytes);
 }
 
+TEST(Reliability, LostRequestsAndAnswersOfParameterFetch_AreAskedForAgain) {
+  Options options = Small();
+  const Outcome clean = TrainAll(options);
+  options.fetch.on = true;
+  options.fetch.timeout_ns = 4'000'000;
+  options.reliability.requests = {true, false, {0.05, 0.02, 0, 0, 0}};
+  options.reliability.weights = {true, false, {0.05, 0, 0, 0, 0}};
+  const Outcome outcome = TrainAll(options);
+  EXPECT_EQ(outcome.failure, "");
+  EXPECT_EQ(outcome.losses, clean.losses);
+  const uint64_t lost = outcome.totals.requests.faults.lost + outcome.totals.weights.faults.lost;
+  EXPECT_GT(outcome.totals.requests.faults.lost, 10u);
+  EXPECT_GT(outcome.totals.weights.faults.lost, 10u);
+  EXPECT_EQ(outcome.totals.requests.faults.retries, 0u);  // nobody but who waits repeats
+  EXPECT_GE(outcome.totals.fetch.value().asked_again, lost * 9 / 10);
+}
+
 TEST(Reliability, WhatCannotGetThrough_EndsTheRunInOneLine) {
   Options options = Small();
   options.reliability.timeout_ns = 1'000'000;
