@@ -1,9 +1,24 @@
 #include "collector/activity.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace poolscope {
 namespace {
+
+// Field positions of the schemas of device streams; the agent writes more fields than are used
+// here.
+enum KernelField : uint32_t { kKernelLaunchTid = 1 };
+enum CopyField : uint32_t { kCopyCorrelation, kCopyLaunchTid, kCopyBytes = 4 };
+
+// Whether a kernel of this name, mangled or not, is NCCL's.
+bool IsNcclKernel(std::string_view name) {
+  if (name.starts_with("_Z")) {
+    name.remove_prefix(2);
+    name.remove_prefix(std::min(name.find_first_not_of("0123456789"), name.size()));
+  }
+  return name.starts_with("ncclDevKernel") || name.starts_with("ncclKernel");
+}
 
 uint64_t Field(std::span<const uint64_t> values, uint32_t field, uint64_t otherwise = kNoValue) {
   return field < values.size() ? values[field] : otherwise;
@@ -15,6 +30,13 @@ uint64_t Bytes(std::span<const uint64_t> values, uint32_t field) {
 }
 
 }  // namespace
+
+PayloadKind PayloadKindOf(std::string_view schema) {
+  for (const auto& [name, kind] : kPayloadSchemas) {
+    if (name == schema) return kind;
+  }
+  return PayloadKind::kNone;
+}
 
 bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out) {
   switch (kind) {
@@ -59,8 +81,34 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
       out.micro_batches = Bytes(values, kStepMicroBatches);
       out.value = std::bit_cast<double>(Field(values, kStepLoss, kNoValue));
       return true;
+    case PayloadKind::kKernel:
+    case PayloadKind::kMemset:
+      out.on_device = true;
+      out.launch_tid = static_cast<uint32_t>(Field(values, kKernelLaunchTid, 0));
+      return true;
+    case PayloadKind::kCopy:
+      out.on_device = true;
+      out.launch_tid = static_cast<uint32_t>(Field(values, kCopyLaunchTid, 0));
+      out.sequence = Field(values, kCopyCorrelation);
+      out.raw_bytes = out.wire_bytes = Bytes(values, kCopyBytes);
+      return true;
+    case PayloadKind::kNone:
+      return true;
   }
   return false;
+}
+
+bool MeanByItself(PayloadKind kind, std::string_view name, Activity& out) {
+  switch (kind) {
+    case PayloadKind::kKernel:
+      out.category = IsNcclKernel(name) ? Category::kWaitPeer : Category::kWork;
+      return true;
+    case PayloadKind::kMemset:
+      out.category = Category::kWork;
+      return true;
+    default:
+      return false;
+  }
 }
 
 std::string_view DepthCounterLink(std::string_view name) {

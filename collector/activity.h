@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "trace/event.h"
 
@@ -14,8 +15,9 @@ struct Activity {
   Category category = Category::kNone;
   Stage stage = Stage::kQueued;         // kTransfer only
   FaultKind fault = FaultKind::kRetry;  // kFault only
-  bool on_thread = true;  // a range of the worker's own thread; false: start/end, or a mark
-  int worker = -1;        // whose thread recorded it
+  bool on_thread = true;   // a range of the worker's own thread; false: start/end, or a mark
+  bool on_device = false;  // of a device's stream: what the device did itself
+  int worker = -1;         // whose thread recorded, or launched it
   int link = -1;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -31,7 +33,8 @@ struct Activity {
   uint64_t micro_batch = kNoValue;
   uint64_t tokens = 0;  // kStep
   uint64_t micro_batches = 0;
-  double value = 0;  // kStep: loss
+  double value = 0;         // kStep: loss
+  uint32_t launch_tid = 0;  // on_device: the system's id of the thread that launched it, 0 unknown
 };
 
 // Whether the name of an annotated event of the category is a link's.
@@ -41,10 +44,31 @@ constexpr bool NamesLink(Category category) {
          category == Category::kFault;
 }
 
-// Which of annotate.h's payload schemas a group of values belongs to.
-enum class PayloadKind { kTransfer, kWork, kWait, kStep, kFault };
+// Which payload schema a group of values belongs to: annotate.h's, or those of device streams
+// (docs/devices.md).
+enum class PayloadKind : uint8_t {
+  kNone,
+  kTransfer,
+  kWork,
+  kWait,
+  kStep,
+  kFault,
+  kKernel,
+  kCopy,
+  kMemset
+};
+inline constexpr std::pair<std::string_view, PayloadKind> kPayloadSchemas[] = {
+    {kTransferSchema, PayloadKind::kTransfer}, {kWorkSchema, PayloadKind::kWork},
+    {kWaitSchema, PayloadKind::kWait},         {kStepSchema, PayloadKind::kStep},
+    {kFaultSchema, PayloadKind::kFault},       {"cuda.kernel", PayloadKind::kKernel},
+    {"cuda.copy", PayloadKind::kCopy},         {"cuda.memset", PayloadKind::kMemset}};
+PayloadKind PayloadKindOf(std::string_view schema);
 // Takes the fields of a payload group into `out`. False: a value that no annotation writes.
 bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out);
+
+// Gives an event of a device's stream, whose fields are taken, the meaning that it has where no
+// rule gives it another. False: it has none.
+bool MeanByItself(PayloadKind kind, std::string_view name, Activity& out);
 
 // The link whose depth the counter `name` samples ("<link>.depth"), "" for other counters.
 std::string_view DepthCounterLink(std::string_view name);

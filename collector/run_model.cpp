@@ -1,5 +1,6 @@
 #include "collector/run_model.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace poolscope {
@@ -38,7 +39,9 @@ Status RunModel::Load(const Store& store) {
   if (!workers.ok()) return workers.error();
   for (const WorkerRow& row : *workers) {
     const int id = AddWorker(row.pool, row.worker_index, "", row.session_id);
-    if (id >= 0) workers_[static_cast<size_t>(id)].saved = true;
+    if (id < 0) continue;
+    workers_[static_cast<size_t>(id)].device = row.device;
+    workers_[static_cast<size_t>(id)].saved = true;
   }
   for (auto& [name, pool] : pools_) pool.saved = true;
   const auto links = store.Links(run_id_);
@@ -61,7 +64,7 @@ Status RunModel::Save(Store& store) {
   }
   for (Worker& worker : workers_) {
     if (std::exchange(worker.saved, true)) continue;
-    const WorkerRow row{run_id_, worker.pool, worker.index, worker.session_id, "cpu"};
+    const WorkerRow row{run_id_, worker.pool, worker.index, worker.session_id, worker.device};
     if (auto put = store.Put(row); !put.ok()) return put;
   }
   for (Link& link : links_) {
@@ -94,7 +97,7 @@ int RunModel::AddWorker(std::string_view pool, int64_t index, std::string_view r
   }
   if (workers_.size() >= kMaxWorkers) return -1;
   const int id = static_cast<int>(workers_.size());
-  workers_.push_back({std::string(pool), index, session_id, false});
+  workers_.push_back({std::string(pool), index, session_id});
   worker_ids_.emplace(key, id);
   entry.workers.push_back(id);
   entry.saved = false;
@@ -110,7 +113,7 @@ int RunModel::AddLink(std::string_view name) {
   if (const auto found = link_ids_.find(name); found != link_ids_.end()) return found->second;
   if (name.empty() || links_.size() >= kMaxLinks) return -1;
   const int id = static_cast<int>(links_.size());
-  links_.push_back({std::string(name), "", "", 0, 1, false});
+  links_.push_back({.name = std::string(name)});
   link_ids_.emplace(name, id);
   return id;
 }
@@ -122,9 +125,38 @@ int RunModel::DescribeLink(std::string_view name, std::string_view from, std::st
   Link& link = links_[static_cast<size_t>(id)];
   if (link.from_pool != from || link.to_pool != to || link.capacity != capacity ||
       link.lanes != lanes) {
-    link = {std::string(name), std::string(from), std::string(to), capacity, lanes, false};
+    link = {std::string(name), std::string(from), std::string(to), capacity, lanes, false,
+            link.annotated};
   }
   return id;
+}
+
+void RunModel::TakeDevice(int worker, uint64_t device, Activity& activity) {
+  Worker& of = workers_[static_cast<size_t>(worker)];
+  if (activity.category == Category::kWork && !of.on_device()) {
+    of.device = "cuda:" + std::to_string(device);
+    of.saved = false;
+  }
+  if (activity.category != Category::kTransfer || activity.link < 0) return;
+  const Link& link = links_[static_cast<size_t>(activity.link)];
+  if (link.annotated) {
+    const bool sends = link.from_pool == of.pool;
+    activity.category = sends ? Category::kBlockedLink : Category::kWaitLink;
+    return;
+  }
+  const auto pool = pools_.find(link.from_pool);
+  if (pool == pools_.end() || pool->second.workers.empty()) return;
+  const auto near = [&](int id) {  // the worker itself, its process, the same place in its pool
+    const Worker& other = workers_[static_cast<size_t>(id)];
+    return id == worker                        ? 0
+           : other.session_id == of.session_id ? 1
+           : other.index == of.index           ? 2
+                                               : 3;
+  };
+  const auto& ids = pool->second.workers;
+  const int sender =
+      *std::min_element(ids.begin(), ids.end(), [&](int a, int b) { return near(a) < near(b); });
+  activity.source = static_cast<uint64_t>(workers_[static_cast<size_t>(sender)].index);
 }
 
 void RunModel::AddSetting(std::string_view key, std::string_view value) {
@@ -143,7 +175,8 @@ int RunModel::ReadResource(std::string_view text, const std::string& session_id)
     return AddWorker(words[1], a, words[3], session_id);
   }
   if (words[0] == "link" && words.size() == 6 && Number(words[4], a) && Number(words[5], b)) {
-    DescribeLink(words[1], words[2], words[3], a, b);
+    const int id = DescribeLink(words[1], words[2], words[3], a, b);
+    if (id >= 0) links_[static_cast<size_t>(id)].annotated = true;
   } else if (words[0] == "setting" && words.size() >= 2) {
     const size_t value = text.find(words[1]) + words[1].size();
     AddSetting(words[1], value < text.size() ? text.substr(value + 1) : "");

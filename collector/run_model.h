@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "collector/activity.h"
 #include "store/store.h"
 #include "trace/result.h"
 
@@ -21,7 +22,10 @@ class RunModel {
     std::string pool;
     int64_t index = 0;
     std::string session_id;
+    std::string device = "cpu";  // "cuda:0"
     bool saved = false;
+
+    bool on_device() const { return device != "cpu"; }
   };
   struct Pool {
     std::string role;
@@ -35,6 +39,7 @@ class RunModel {
     int64_t capacity = 0;
     int64_t lanes = 1;
     bool saved = false;
+    bool annotated = false;  // the job marks its transfers itself
   };
 
   explicit RunModel(std::string run_id) : run_id_(std::move(run_id)) {}
@@ -55,6 +60,9 @@ class RunModel {
   int AddLink(std::string_view name);                          // ends unknown until DescribeLink
   int DescribeLink(std::string_view name, std::string_view from, std::string_view to,
                    int64_t capacity, int64_t lanes);
+  // What happened on the device of this ordinal for a worker: its own work there makes it that
+  // device's; a transfer gets a sender, inferred, or is none where the job marks its own.
+  void TakeDevice(int worker, uint64_t device, Activity& activity);
   void AddSetting(std::string_view key, std::string_view value);
 
   // The text of a resource of domain "poolscope" (agent/include/poolscope/annotate.h). Returns the

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <unordered_map>
 
 namespace poolscope {
 namespace {
@@ -21,48 +22,54 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   const int64_t closed = cursors->empty() ? 0 : cursors->front().read_position;
   builder_.StartAt(closed);
 
-  std::map<int64_t, int> workers;           // by thread
-  std::map<int64_t, std::string> sessions;  // by thread
-  const auto threads = store.Threads(model_.run_id());
-  if (!threads.ok()) return threads.error();
-  for (const ThreadRow& thread : *threads) {
-    sessions[thread.thread_id] = thread.session_id;
-    if (!thread.pool.empty()) {
-      workers[thread.thread_id] = model_.FindWorker(thread.pool, thread.worker_index);
-    }
+  std::map<int64_t, ThreadRow> threads;                    // by id
+  std::map<std::pair<std::string, int64_t>, int> workers;  // by session and system's id
+  const auto rows = store.Threads(model_.run_id());
+  if (!rows.ok()) return rows.error();
+  for (const ThreadRow& thread : *rows) {
+    threads[thread.thread_id] = thread;
+    workers[{thread.session_id, thread.tid}] =
+        thread.pool.empty() ? -1 : model_.FindWorker(thread.pool, thread.worker_index);
   }
+  const auto worker_of = [&](const ThreadRow& thread, int64_t tid) {
+    const auto found = workers.find({thread.session_id, tid});
+    return found == workers.end() ? -1 : found->second;
+  };
   const auto id = [&](std::string_view text) {
     const auto found = store.FindString(text);
     return found.ok() ? *found : 0;
   };
-  const auto text = [&](uint32_t string) {
-    const auto found = store.String(string);
-    return found.ok() ? *found : std::string();
+  std::unordered_map<uint32_t, std::string> texts;
+  const auto text = [&](uint32_t string) -> const std::string& {
+    const auto [known, fresh] = texts.try_emplace(string);
+    if (!fresh) return known->second;
+    if (const auto found = store.String(string); found.ok()) known->second = *found;
+    return known->second;
   };
   const uint32_t domain = id(kPoolscopeDomain);
-  const std::pair<uint32_t, PayloadKind> schemas[] = {{id(kTransferSchema), PayloadKind::kTransfer},
-                                                      {id(kWorkSchema), PayloadKind::kWork},
-                                                      {id(kWaitSchema), PayloadKind::kWait},
-                                                      {id(kStepSchema), PayloadKind::kStep},
-                                                      {id(kFaultSchema), PayloadKind::kFault}};
+  std::vector<std::pair<uint32_t, PayloadKind>> schemas;
+  for (const auto& [name, kind] : kPayloadSchemas) {
+    if (const uint32_t schema = id(name); schema != 0) schemas.emplace_back(schema, kind);
+  }
   std::vector<Activity> discards;
   const auto take = [&](const TrackRow& track, const EventBatch& batch) {
-    const auto worker = workers.find(track.thread_id);
+    const ThreadRow& thread = threads[track.thread_id];
+    const bool of_lane = thread.tid >= kFirstLaneTid;
+    const int worker = worker_of(thread, thread.tid);
     if (track.kind == static_cast<uint32_t>(EventKind::kCounter)) {
       const std::string name = text(track.counter);
       const std::string_view link = DepthCounterLink(name);
-      const bool occupancy = IsOccupancyCounter(name) && worker != workers.end();
+      const bool occupancy = IsOccupancyCounter(name) && worker >= 0;
       if (link.empty() && !occupancy) return true;
       for (const Event& event : batch.events) {
         const double value = (event.flags & kEventFloat) != 0
                                  ? std::bit_cast<double>(event.value)
                                  : static_cast<double>(static_cast<int64_t>(event.value));
         if (!link.empty()) {
-          builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value},
-                       sessions[track.thread_id]);
+          builder_.Add(DepthSample{model_.AddLink(link), event.start_ns, value}, thread.session_id);
         }
         if (occupancy && value >= 0 && value <= 1) {
-          builder_.Add(OccupancySample{worker->second, event.start_ns, value});
+          builder_.Add(OccupancySample{worker, event.start_ns, value});
         }
       }
       return true;
@@ -77,25 +84,34 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         if (NamesLink(activity.category)) activity.link = model_.AddLink(text(event.name));
       } else if (mapping.has_ranges()) {
         const auto match = mapping.MatchRange(text(event.domain), "", text(event.name));
-        if (!match.has_value()) continue;
-        activity.category = match->category;
-        activity.stage = match->stage;
-        if (!match->link.empty()) activity.link = model_.AddLink(match->link);
-      } else {
-        continue;
+        if (match.has_value()) {
+          activity.category = match->category;
+          activity.stage = match->stage;
+          if (!match->link.empty()) activity.link = model_.AddLink(match->link);
+        }
       }
+      if (activity.category == Category::kNone && !of_lane) continue;
+      PayloadKind payload = PayloadKind::kNone;
       bool valid = true;
       for (const auto& [schema, kind] : schemas) {
         const auto values = batch.Payload(event, schema);
-        if (schema == 0 || values.empty()) continue;
+        if (values.empty()) continue;
+        payload = kind;
         valid = TakeFields(kind, values, activity);
         break;
       }
-      if (!valid) continue;
+      if (!valid || (activity.category == Category::kNone &&
+                     !MeanByItself(payload, text(event.name), activity))) {
+        continue;
+      }
       activity.on_thread = event.kind == EventKind::kRange && (event.flags & kEventStartEnd) == 0;
-      activity.worker = worker == workers.end() ? -1 : worker->second;
+      const int launcher = of_lane ? worker_of(thread, activity.launch_tid) : -1;
+      activity.worker = launcher >= 0 ? launcher : worker;
       activity.begin_ns = event.start_ns;
       activity.end_ns = event.end_ns();
+      if (activity.worker >= 0 && activity.on_device) {
+        model_.TakeDevice(activity.worker, {}, activity);
+      }
       if (activity.category == Category::kDiscard) {
         discards.push_back(activity);
       } else {

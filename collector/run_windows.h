@@ -31,6 +31,7 @@ class RunWindows {
   // `last` all of them up to `now_ns`. The rows stay in closed() until the next call.
   Status Save(Store& store, int64_t now_ns, bool last);
 
+  int64_t closed_ns() const { return builder_.closed_ns(); }
   const std::vector<WindowRows>& closed() const { return closed_; }
   const std::vector<StepRow>& steps() const { return saved_steps_; }
   const std::vector<Activity>& activities() const { return activities_; }  // of the last Save()

@@ -31,6 +31,7 @@ Result<std::unique_ptr<SessionDrain>> SessionDrain::Open(SessionReader reader,
                        head.command,    head.pid,    head.parent_pid};
   }
   if (auto loaded = drain->LoadCursors(store); !loaded.ok()) return loaded.error();
+  if (auto loaded = drain->LoadWorkers(store); !loaded.ok()) return loaded.error();
   if (drain->finished()) return drain;
   if (auto set = drain->reader_.SetRingMode(RingMode::kDropNewest); !set.ok()) return set.error();
   if (auto raised = drain->Release(); !raised.ok()) return raised.error();
@@ -57,6 +58,24 @@ Status SessionDrain::LoadCursors(const Store& store) {
   return losses_.Load(store);
 }
 
+// Which worker a thread or lane is, is decided once.
+Status SessionDrain::LoadWorkers(const Store& store) {
+  if (!process_saved_) return {};
+  const auto rows = store.Threads(head().run_id);
+  if (!rows.ok()) return rows.error();
+  for (const ThreadRow& row : *rows) {
+    if (row.session_id != head().session_id || row.pool.empty()) continue;
+    const int worker = model_.FindWorker(row.pool, row.worker_index);
+    if (worker < 0) continue;
+    Thread& thread = threads_[static_cast<uint32_t>(row.tid)];
+    thread.id = row.thread_id;
+    thread.name = row.name;
+    thread.worker = worker;
+    AddWorker(worker);
+  }
+  return {};
+}
+
 double SessionDrain::Fill() const {
   const auto state = reader_.State();
   if (!state.ok()) return 0;
@@ -74,8 +93,9 @@ double SessionDrain::Fill() const {
   return std::max(fill, static_cast<double>(exited) / kMaxThreads);
 }
 
-Result<SessionDrain::Round> SessionDrain::Drain(Store& store) {
+Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns) {
   Round round;
+  round.closed_ns = closed_ns;
   if (finished()) return round;
   const bool alive = reader_.WriterAlive();  // before the reads: what is dead writes no more
   auto state = reader_.State();
@@ -205,22 +225,10 @@ void SessionDrain::ThreadGone(Slot& slot, Round& round) {
   int64_t last_ns = 0;
   for (const auto& [tid, thread] : threads_) {
     if (thread.worker != worker || thread.last_ns == 0) continue;
-    if (!thread.exited) return;
+    if (!thread.exited && tid < kFirstLaneTid) return;
     last_ns = std::max(last_ns, thread.last_ns);
   }
   if (worker >= 0 && last_ns > 0) round.gone.push_back({worker, last_ns});
-}
-
-// A lane is a thread of the store, beyond those of the system.
-Result<SessionDrain::Thread*> SessionDrain::LaneThread(Store& store, uint32_t lane) {
-  const uint32_t tid = kFirstLaneTid + lane;
-  const auto known = threads_.find(tid);
-  if (known != threads_.end() && !known->second.name.empty()) return &known->second;
-  const SessionDefinitions& said = reader_.definitions();
-  Thread& thread = threads_[tid];
-  thread.name = said.strings[said.lanes.at(lane).name];
-  if (auto saved = SaveThread(store, tid, thread); !saved.ok()) return saved.error();
-  return &thread;
 }
 
 bool SessionDrain::PlausibleTimes(const Record& record) const {
@@ -291,13 +299,21 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     }
     return {};
   }
-  if (record.domain != poolscope_domain_ && !mapping_.has_ranges()) return {};
+  const bool of_lane = record.kind == RecordKind::kActivity;
+  if (record.domain != poolscope_domain_ && !mapping_.has_ranges() && !of_lane) return {};
   Activity activity;
   if (!Annotate(record.domain, record.category, record.name, record.payload, activity)) return {};
-  activity.on_thread = record.kind == RecordKind::kRange || record.kind == RecordKind::kActivity;
+  activity.on_thread = record.kind == RecordKind::kRange || of_lane;
   activity.worker = thread.worker;
   activity.begin_ns = clock_.Recent(event.start_ns);
   activity.end_ns = std::max(activity.begin_ns, event.end_ns());
+  if (of_lane) {
+    if (auto found = FindWorker(store, record.lane, thread, activity); !found.ok()) return found;
+    if (activity.worker >= 0 && activity.begin_ns < round.closed_ns) {
+      losses_.Count(LossCause::kLate, activity.begin_ns,
+                    std::min(activity.end_ns, round.closed_ns));
+    }
+  }
   round.activities.push_back(activity);
   return {};
 }

@@ -28,6 +28,7 @@ namespace poolscope {
 class SessionDrain {
  public:
   struct Round {
+    int64_t closed_ns = 0;  // the run's windows up to here were closed before
     uint64_t events = 0;
     uint64_t bytes = 0;
     double fill = 0;                   // of the fullest ring, before the round; 0..1
@@ -63,7 +64,8 @@ class SessionDrain {
   bool unreadable() const { return unreadable_; }
 
   double Fill() const;  // of the fullest ring now
-  Result<Round> Drain(Store& store);
+  // `closed_ns`: the run's windows are closed up to there; what a lane brings of them is late.
+  Result<Round> Drain(Store& store, int64_t closed_ns);
   Status Release();
   Status SetRingMode(RingMode mode) const { return reader_.SetRingMode(mode); }
 
@@ -100,16 +102,21 @@ class SessionDrain {
     Stage stage = Stage::kQueued;
     int link = -1;
   };
+  static constexpr size_t kMaxLaunchThreads = 65536;  // that lanes make known
   static constexpr uint32_t kNoDomain = ~uint32_t{0};
 
   SessionDrain(SessionReader reader, const Mapping& mapping, RunModel& model, int64_t offset_ns)
       : reader_(std::move(reader)), mapping_(mapping), model_(model), clock_(offset_ns) {}
 
   Status LoadCursors(const Store& store);
+  Status LoadWorkers(const Store& store);
   Status TakeDefinitions(Store& store);
   Result<uint32_t> StoreString(Store& store, uint32_t id);
   Result<Thread*> ThreadOf(Store& store, uint32_t tid);
   Result<Thread*> LaneThread(Store& store, uint32_t lane);
+  // The worker whose activity on a lane it is: of the thread that launched it, else the lane's,
+  // which is the first one that was found so.
+  Status FindWorker(Store& store, uint32_t lane, Thread& thread, Activity& activity);
   Status SaveThread(Store& store, uint32_t tid, Thread& thread);
   Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round);
   // The slot's thread has exited and all of it is drained.
@@ -124,6 +131,11 @@ class SessionDrain {
     int link = -1;  // whose depth it samples
     bool occupancy = false;
   };
+  void AddWorker(int worker) {
+    if (std::find(workers_.begin(), workers_.end(), worker) == workers_.end()) {
+      workers_.push_back(worker);
+    }
+  }
   const CounterMeaning& MeaningOf(uint32_t counter);
   Status TakeOpenRanges(const SessionState& state, Round& round);
   void TakeOverflows(SessionState& state) const;
@@ -150,10 +162,8 @@ class SessionDrain {
   std::vector<int> links_;               // by string id: link of that name; -2: not yet
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
   std::map<uint32_t, CounterMeaning> counters_;
-  uint32_t poolscope_domain_ = kNoDomain;  // index
-  struct SchemaIds {
-    uint32_t transfer = 0, work = 0, wait = 0, step = 0, fault = 0;
-  } schema_;
+  uint32_t poolscope_domain_ = kNoDomain;                // index
+  std::vector<PayloadKind> payload_kinds_;               // by string id, of the schema of that name
   std::map<uint32_t, std::vector<bool>> string_fields_;  // schemas that hold string ids
   size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0;
   bool definitions_bad_ = false;

@@ -14,7 +14,9 @@ constexpr bool LosesEvents(LossCause cause) {
 }
 
 // The others are counted by the session.
-constexpr bool CollectorCounts(LossCause cause) { return cause == LossCause::kUndecodable; }
+constexpr bool CollectorCounts(LossCause cause) {
+  return cause == LossCause::kUndecodable || cause == LossCause::kLate;
+}
 
 }  // namespace
 

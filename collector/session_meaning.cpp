@@ -5,20 +5,6 @@
 #include "collector/session_drain.h"
 
 namespace poolscope {
-namespace {
-
-std::span<const uint64_t> Group(std::span<const uint64_t> payload, uint32_t schema) {
-  size_t at = 0;
-  while (schema != 0 && at < payload.size()) {
-    const size_t count = payload[at] >> 32;
-    if (static_cast<uint32_t>(payload[at]) == schema) return payload.subspan(at + 1, count);
-    at += 1 + count;
-  }
-  return {};
-}
-
-}  // namespace
-
 Status SessionDrain::TakeDefinitions(Store& store) {
   if (auto read = reader_.ReadDefinitions(); !read.ok() && !definitions_bad_) {
     definitions_bad_ = true;
@@ -26,35 +12,9 @@ Status SessionDrain::TakeDefinitions(Store& store) {
   }
   const SessionDefinitions& known = reader_.definitions();
   if (known.strings.size() != strings_seen_) {
-    const auto schema = [](std::string_view text) {
-      return text == kTransferSchema ? 1
-             : text == kWorkSchema   ? 2
-             : text == kWaitSchema   ? 3
-             : text == kStepSchema   ? 4
-             : text == kFaultSchema  ? 5
-                                     : 0;
-    };
+    payload_kinds_.resize(known.strings.size(), PayloadKind::kNone);
     for (; strings_seen_ < known.strings.size(); ++strings_seen_) {
-      const auto id = static_cast<uint32_t>(strings_seen_);
-      switch (schema(known.strings[id])) {
-        case 1:
-          schema_.transfer = id;
-          break;
-        case 2:
-          schema_.work = id;
-          break;
-        case 3:
-          schema_.wait = id;
-          break;
-        case 4:
-          schema_.step = id;
-          break;
-        case 5:
-          schema_.fault = id;
-          break;
-        default:
-          break;
-      }
+      payload_kinds_[strings_seen_] = PayloadKindOf(known.strings[strings_seen_]);
     }
     for (uint32_t i = 1; i < known.domains.size(); ++i) {
       if (known.strings[known.domains[i]] == kPoolscopeDomain) poolscope_domain_ = i;
@@ -118,8 +78,38 @@ Result<SessionDrain::Thread*> SessionDrain::ThreadOf(Store& store, uint32_t tid)
   return &thread;
 }
 
+// A lane is a thread of the store, beyond those of the system.
+Result<SessionDrain::Thread*> SessionDrain::LaneThread(Store& store, uint32_t lane) {
+  const uint32_t tid = kFirstLaneTid + lane;
+  const auto known = threads_.find(tid);
+  if (known != threads_.end() && !known->second.name.empty()) return &known->second;
+  const SessionDefinitions& said = reader_.definitions();
+  Thread& thread = threads_[tid];
+  thread.name = said.strings[said.lanes.at(lane).name];
+  if (auto saved = SaveThread(store, tid, thread); !saved.ok()) return saved.error();
+  return &thread;
+}
+
+Status SessionDrain::FindWorker(Store& store, uint32_t lane, Thread& thread, Activity& activity) {
+  activity.worker = thread.worker;
+  const bool may_be_new = threads_.size() < kMaxLaunchThreads;
+  if (activity.launch_tid != 0 && activity.launch_tid < kFirstLaneTid &&
+      (may_be_new || threads_.contains(activity.launch_tid))) {
+    const auto launcher = ThreadOf(store, activity.launch_tid);
+    if (!launcher.ok()) return launcher.error();
+    if ((*launcher)->worker >= 0) activity.worker = (*launcher)->worker;
+  }
+  if (activity.worker < 0) return {};
+  if (activity.on_device) {
+    model_.TakeDevice(activity.worker, reader_.definitions().lanes.at(lane).device, activity);
+  }
+  if (thread.worker >= 0) return {};
+  thread.worker = activity.worker;
+  return SaveThread(store, kFirstLaneTid + lane, thread);
+}
+
 Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
-  if (thread.worker < 0) {
+  if (thread.worker < 0 && tid < kFirstLaneTid) {
     const auto match = mapping_.MatchWorker({thread.name, head().command, head().host, head().pid});
     if (match.has_value()) {
       int64_t index = match->index;
@@ -134,9 +124,7 @@ Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
     const RunModel::Worker& worker = model_.workers()[static_cast<size_t>(thread.worker)];
     row.pool = worker.pool;
     row.worker_index = worker.index;
-    if (std::find(workers_.begin(), workers_.end(), thread.worker) == workers_.end()) {
-      workers_.push_back(thread.worker);
-    }
+    AddWorker(thread.worker);
   }
   auto id = store.PutThread(row);
   if (!id.ok()) return id.error();
@@ -165,7 +153,7 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
       if (links_[name] == -2) links_[name] = model_.AddLink(known.strings[name]);
       out.link = links_[name];
     }
-  } else {
+  } else if (mapping_.has_ranges()) {
     Meaning& meaning = mapped_[{domain, name, category}];
     if (!meaning.looked_up) {
       meaning.looked_up = true;
@@ -180,23 +168,21 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
         meaning.link = match->link.empty() ? -1 : model_.AddLink(match->link);
       }
     }
-    if (meaning.category == Category::kNone) return false;
     out.category = meaning.category;
     out.stage = meaning.stage;
     out.link = meaning.link;
   }
-  if (payload.empty()) return true;
-  const std::pair<uint32_t, PayloadKind> kinds[] = {{schema_.transfer, PayloadKind::kTransfer},
-                                                    {schema_.work, PayloadKind::kWork},
-                                                    {schema_.wait, PayloadKind::kWait},
-                                                    {schema_.step, PayloadKind::kStep},
-                                                    {schema_.fault, PayloadKind::kFault}};
-  for (const auto& [schema, kind] : kinds) {
-    if (const auto values = Group(payload, schema); !values.empty()) {
-      return TakeFields(kind, values, out);
+  PayloadKind kind = PayloadKind::kNone;
+  for (size_t at = 0; kind == PayloadKind::kNone && at < payload.size();) {
+    const auto schema = static_cast<uint32_t>(payload[at]);
+    const size_t count = payload[at] >> 32;
+    if (schema < payload_kinds_.size()) kind = payload_kinds_[schema];
+    if (kind != PayloadKind::kNone && !TakeFields(kind, payload.subspan(at + 1, count), out)) {
+      return false;
     }
+    at += 1 + count;
   }
-  return true;
+  return out.category != Category::kNone || MeanByItself(kind, known.strings[name], out);
 }
 
 Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round) {

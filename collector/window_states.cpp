@@ -52,6 +52,12 @@ StateInterval WindowBuilder::StateOf(const Activity& activity, bool discarded, b
     default:
       break;
   }
+  // What a worker's device does is its work; what its host does meanwhile feeds it.
+  const bool host = !activity.on_device && activity.worker >= 0 &&
+                    model_.workers()[static_cast<size_t>(activity.worker)].on_device();
+  if (host && (interval.state == State::kBusy || interval.state == State::kBusyDiscarded)) {
+    interval.state = State::kHostBound;
+  }
   return interval;
 }
 

@@ -311,8 +311,8 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
     const bool is_open = piece.tag >= worker.activities.size();
     const Activity& wait =
         is_open ? open[piece.tag - worker.activities.size()] : worker.activities[piece.tag];
-    if (wait.category == Category::kTransfer) {  // its own decoding
-      on_link.decode_ns += piece.duration_ns();
+    if (wait.category == Category::kTransfer) {  // its own decoding, or copying
+      (wait.on_device ? on_link.wire_ns : on_link.decode_ns) += piece.duration_ns();
       continue;
     }
     const MessageLife* life =

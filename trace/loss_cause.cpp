@@ -24,6 +24,8 @@ const char* LossCauseName(LossCause cause) {
       return "unknown_count";
     case LossCause::kUnknownClock:
       return "unknown_clock";
+    case LossCause::kLate:
+      return "late";
     case LossCause::kCount:
       break;
   }

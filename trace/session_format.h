@@ -55,7 +55,8 @@ enum class LossCause : uint32_t {
   kUndecodable = 7,      // set by the collector: bytes that are no valid record
   kUnknownCount = 8,     // events lost without a count
   kUnknownClock = 9,     // the job gave its time in a clock that cannot be converted
-  kCount = 10,
+  kLate = 10,            // set by the collector: event kept, but its windows were closed before
+  kCount = 11,
 };
 const char* LossCauseName(LossCause cause);  // "ring_full"
 
