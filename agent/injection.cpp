@@ -32,3 +32,12 @@ POOLSCOPE_ENTRY int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module
       return 0;
   }
 }
+
+// How the NVTX client in interface.cpp finds the agent; not exported.
+extern "C" {
+extern const NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr;
+const NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = InitializeInjectionNvtx2;
+extern const NvtxExtInitializeInjectionFunc_t InitializeInjectionNvtxExtension_fnptr;
+const NvtxExtInitializeInjectionFunc_t InitializeInjectionNvtxExtension_fnptr =
+    InitializeInjectionNvtxExtension;
+}

@@ -23,12 +23,19 @@ std::string Output(const std::string& command) {
   return text;
 }
 
+// The functions that poolscope/agent.h declares, sorted.
+std::string AgentInterface() {
+  return Output("grep -oE 'poolscope_agent_\\w+\\(' " POOLSCOPE_TEST_INTERFACE
+                " | tr -d '(' | LC_ALL=C sort -u");
+}
+
 TEST(Library, ExportsItsEntryPointsAlone) {
   EXPECT_EQ(Output(std::string("nm -D --defined-only ") + POOLSCOPE_TEST_AGENT +
-                   " | awk '{print $NF}' | sort"),
+                   " | awk '{print $NF}' | LC_ALL=C sort"),
             "InitializeInjectionNvtx2\nInitializeInjectionNvtxExtension\nncclProfiler_v1\n"
             "ncclProfiler_v2\nncclProfiler_v3\nncclProfiler_v4\nncclProfiler_v5\n"
-            "ncclProfiler_v6\nncclProfiler_v7\n");
+            "ncclProfiler_v6\nncclProfiler_v7\n" +
+                AgentInterface());
 }
 
 TEST(Library, NeedsLibcAlone) {

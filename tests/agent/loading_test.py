@@ -12,7 +12,7 @@ from harness import AGENT, BUILD, POOLSCOPE, EndToEnd, clean_environment  # noqa
 JOB = str(BUILD / "tests" / "loading_job")
 LINKED = str(BUILD / "tests" / "loading_job_linked")
 VARIABLES = {"NVTX_INJECTION64_PATH": AGENT, "NCCL_PROFILER_PLUGIN": AGENT}
-DOMAINS = {"nvtx": "", "nccl": "nccl"}
+DOMAINS = {"nvtx": "", "nccl": "nccl", "api": "poolscope"}
 ORDERS = [order for count in range(1, len(DOMAINS) + 1)
           for order in itertools.permutations(DOMAINS, count)]
 WAYS = {
@@ -63,12 +63,12 @@ class Loading(EndToEnd):
 
     def test_children_by_fork_and_exec_have_one_session_each(self):
         for program, variables in WAYS.values():
-            self.job(program, ["nvtx", "fork", "nccl", "exec", "nccl", "nvtx"], variables)
+            self.job(program, ["nvtx", "fork", "nccl", "api", "exec", "nccl", "nvtx"], variables)
         found = self.recorded()
         # The parent's range; the child's two images, of which each starts a session of its own.
         self.assertEqual(sorted((n, sorted(e.items())) for n, e in found.values()),
                          [(1, [("", 1)])] * len(WAYS) +
-                         [(2, [("", 1), ("nccl", 2)])] * len(WAYS))
+                         [(2, [("", 1), ("nccl", 2), ("poolscope", 1)])] * len(WAYS))
 
     def test_preloading_leaves_what_the_user_chose(self):
         def shown(**variables):

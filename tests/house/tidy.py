@@ -27,11 +27,11 @@ SCRIPTS = (".py",)
 VAGUE_NAMES = ("util", "utils", "common", "helper", "helpers", "manager", "misc")
 DOC_PATH = re.compile(
     r"`((?:trace|agent|store|collector|advisor|viewer|reference-trainer|cli|tests|docs|scripts"
-    r"|cmake)/[\w./-]+)`")
+    r"|cmake|python)/[\w./-]+)`")
 
 
 def files(root, suffixes):
-    top = [root / name for name in list(ARROWS) + ["tests", "scripts", "cmake"]]
+    top = [root / name for name in list(ARROWS) + ["tests", "scripts", "cmake", "python"]]
     for folder in top:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and path.suffix in suffixes:

@@ -3,9 +3,11 @@
 //   cuda   what cuInit does: loads $CUDA_INJECTION64_PATH, calls InitializeInjection
 //   nccl   what NCCL 2.28 does with its first communicator: loads $NCCL_PROFILER_PLUGIN, opens and
 //          closes a communicator with one all-reduce
+//   api    a range by the functions of poolscope/agent.h, in the process or by NVTX's variable
 //   fork   goes on in a child, and waits for it
 //   exec   goes on in a new image of this program
 // Exit code 3: a library that a variable names could not be loaded, or had no entry point.
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdint.h>
@@ -76,6 +78,24 @@ static void Nccl(void) {
   profiler->finalize(context);
 }
 
+static void Api(void) {
+  uint64_t (*name)(const char*);
+  void (*begin)(uint32_t, uint64_t);
+  void (*end)(void);
+  const char* const symbols[] = {"poolscope_agent_name", "poolscope_agent_begin",
+                                 "poolscope_agent_end"};
+  void* entries[3];
+  for (int i = 0; i < 3; ++i) {
+    entries[i] = dlsym(RTLD_DEFAULT, symbols[i]);
+    if (!entries[i]) entries[i] = Entry("NVTX_INJECTION64_PATH", symbols[i]);
+  }
+  memcpy(&name, &entries[0], sizeof(name));
+  memcpy(&begin, &entries[1], sizeof(begin));
+  memcpy(&end, &entries[2], sizeof(end));
+  begin(1, name("called"));
+  end();
+}
+
 int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "nvtx") == 0) {
@@ -85,6 +105,8 @@ int main(int argc, char** argv) {
       Cuda();
     } else if (strcmp(argv[i], "nccl") == 0) {
       Nccl();
+    } else if (strcmp(argv[i], "api") == 0) {
+      Api();
     } else if (strcmp(argv[i], "fork") == 0) {
       int status = 0;
       if (fork() != 0) {
