@@ -1,6 +1,8 @@
-// The entry points that NVTX finds in the library named by NVTX_INJECTION64_PATH. It calls each
-// once per client library (every shared object of the job has its own copy of NVTX).
+// The entry points that NVTX finds in the library named by NVTX_INJECTION64_PATH, and CUDA in that
+// of CUDA_INJECTION64_PATH. NVTX calls each of its own once per client library (every shared object
+// of the job has its own copy of NVTX), CUDA's driver calls its one when a process initialises it.
 
+#include "agent/cupti_source.h"
 #include "agent/hooks.h"
 #include "agent/process.h"
 
@@ -12,6 +14,13 @@ POOLSCOPE_ENTRY int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export
   if (HookCore(get_export_table)) return 1;
   SwitchOff("NVTX's function tables are not those of version 3");
   return 0;
+}
+
+// CUDA goes on whatever comes back.
+POOLSCOPE_ENTRY int InitializeInjection() {
+  using namespace poolscope::agent;
+  if (InitProcess()) cupti::Start();
+  return 1;
 }
 
 // A segment that is not known keeps its slots: NVTX makes them no-ops.

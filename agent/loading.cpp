@@ -10,7 +10,8 @@
 namespace poolscope::agent {
 namespace {
 
-constexpr const char* kVariables[] = {"NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN"};
+constexpr const char* kVariables[] = {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH",
+                                      "NCCL_PROFILER_PLUGIN"};
 
 // Sets the variables that are not set, for this process and its children. Where one of them names
 // this library, whoever set it chose what is to be seen; once there are other threads, they may be

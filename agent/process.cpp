@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/cupti_source.h"
 #include "agent/lanes.h"
 #include "agent/nccl_operations.h"
 #include "agent/registry.h"
@@ -58,6 +59,7 @@ void AfterForkInChild() {
   ResetRegistryLock();
   ResetLanesLock();
   nccl::ForgetOperationsInChild();
+  cupti::ForgetInChild();
   current_writer = nullptr;
   retry_at_ns = 0;
   pthread_setspecific(exit_key, nullptr);
@@ -108,14 +110,18 @@ bool InitProcess() {
   return state.load(std::memory_order_acquire) == State::kOn;
 }
 
-void SwitchOff(const char* why) {
-  if (state.exchange(State::kOff) == State::kOff) return;
-  session.MarkAgentOff();
+void Say(const char* what, const char* why) {
   const char* log = getenv("POOLSCOPE_AGENT_LOG");
   if (log == nullptr || strcmp(log, "1") != 0) return;
   char line[640];
-  const int bytes = snprintf(line, sizeof(line), "poolscope agent: off: %s\n", why);
+  const int bytes = snprintf(line, sizeof(line), "poolscope agent: %s: %s\n", what, why);
   if (write(STDERR_FILENO, line, static_cast<size_t>(bytes)) < 0) return;
+}
+
+void SwitchOff(const char* why) {
+  if (state.exchange(State::kOff) == State::kOff) return;
+  session.MarkAgentOff();
+  Say("off", why);
 }
 
 ThreadWriter* EnterSlowly(bool counts) {

@@ -15,7 +15,10 @@ extern SessionWriter session;
 // Sets up what every later call needs; once per process, any thread. False: the agent stays off.
 bool InitProcess();
 
-// Stops recording for good, says why on stderr if POOLSCOPE_AGENT_LOG=1.
+// One line on stderr if POOLSCOPE_AGENT_LOG=1: "poolscope agent: <what>: <why>".
+void Say(const char* what, const char* why);
+
+// Stops recording for good, and says why.
 void SwitchOff(const char* why);
 
 // The calling thread's writer, null before its first event, and whether it is inside the agent.

@@ -11,6 +11,7 @@ namespace poolscope {
 const std::vector<LoadingVariable>& LoadingVariables() {
   static const std::vector<LoadingVariable> variables = {
       {"NVTX_INJECTION64_PATH", "no NVTX range of this job"},
+      {"CUDA_INJECTION64_PATH", "no device activity of this job"},
       {"NCCL_PROFILER_PLUGIN", "no NCCL operation of this job"},
   };
   return variables;

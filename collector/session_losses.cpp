@@ -10,7 +10,8 @@ namespace {
 constexpr bool LosesEvents(LossCause cause) {
   return cause == LossCause::kRingFull || cause == LossCause::kOverwritten ||
          cause == LossCause::kNoRing || cause == LossCause::kOpenTableFull ||
-         cause == LossCause::kUnknownCount;
+         cause == LossCause::kUnknownCount || cause == LossCause::kDeviceDropped ||
+         cause == LossCause::kDeviceTime || cause == LossCause::kDeviceUnknown;
 }
 
 // The others are counted by the session.

@@ -20,8 +20,11 @@ inline constexpr uint32_t kMaxStrings = 65536;    // then all new names are kOve
 inline constexpr uint32_t kMaxPayloadWords = 32;  // payload of one event, 8 bytes each
 inline constexpr uint32_t kMaxSchemaFields = 24;
 inline constexpr uint32_t kMaxDomains = 1024;
-inline constexpr uint32_t kMaxLanes = 4096;    // of a session
-inline constexpr uint32_t kClockTriples = 64;  // the newest are kept
+inline constexpr uint32_t kMaxLanes = 4096;                     // of a session
+inline constexpr size_t kCuptiBufferBytes = size_t{512} << 10;  // about 2400 kernels
+inline constexpr uint32_t kMaxCuptiBuffers = 256;
+inline constexpr uint32_t kMaxLaunches = 1u << 17;  // remembered until their kernels are reported
+inline constexpr uint32_t kClockTriples = 64;       // the newest are kept
 inline constexpr double kMaxShareOfFreeTmpfs = 0.25;
 
 // Store.
@@ -33,6 +36,7 @@ inline constexpr int64_t kMaxWindowNs = 60'000'000'000;     // a longer window i
 static_assert(kMinRingBytes <= kRingBytes && kRingBytes <= kMaxRingBytes);
 static_assert((kRingBytes & (kRingBytes - 1)) == 0, "rings are powers of two");
 static_assert(kEventsPerChunk <= kMaxEventsPerChunk);
+static_assert((kMaxLaunches & (kMaxLaunches - 1)) == 0);
 static_assert(kMaxSchemaFields <= kMaxPayloadWords);
 static_assert(kMaxStringBytes < kDefinitionBytes);
 

@@ -26,6 +26,12 @@ const char* LossCauseName(LossCause cause) {
       return "unknown_clock";
     case LossCause::kLate:
       return "late";
+    case LossCause::kDeviceDropped:
+      return "device_dropped";
+    case LossCause::kDeviceTime:
+      return "device_time";
+    case LossCause::kDeviceUnknown:
+      return "device_unknown";
     case LossCause::kCount:
       break;
   }

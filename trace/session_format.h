@@ -56,7 +56,10 @@ enum class LossCause : uint32_t {
   kUnknownCount = 8,     // events lost without a count
   kUnknownClock = 9,     // the job gave its time in a clock that cannot be converted
   kLate = 10,            // set by the collector: event kept, but its windows were closed before
-  kCount = 11,
+  kDeviceDropped = 11,   // device activity that CUPTI had no buffer for
+  kDeviceTime = 12,      // device activity whose times are missing or cannot be
+  kDeviceUnknown = 13,   // device activity in a form that the agent does not know
+  kCount = 14,
 };
 const char* LossCauseName(LossCause cause);  // "ring_full"
 

@@ -53,6 +53,14 @@ class ThreadWriter {
   void Past(RecordKind kind, uint32_t domain, uint32_t name, uint32_t category, uint64_t start,
             uint64_t end, bool monotonic, const EventPayload& payload);
 
+  // The range that Push opened last and Pop has not closed, of any domain; null: none. For the
+  // thread itself.
+  const OpenRange* innermost() const { return depth_ != 0 ? &slot_->open[depth_ - 1] : nullptr; }
+
+  // Whether an activity with so many payload words would be taken now: else it would be lost for
+  // the reader has not kept up.
+  bool HasRoom(uint32_t payload_words) { return Claim(6 + payload_words) != nullptr; }
+
   // The thread exits: ends what it left open, marked kRecordOpenAtExit.
   void EndOpenRanges();
 

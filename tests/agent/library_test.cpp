@@ -32,7 +32,8 @@ std::string AgentInterface() {
 TEST(Library, ExportsItsEntryPointsAlone) {
   EXPECT_EQ(Output(std::string("nm -D --defined-only ") + POOLSCOPE_TEST_AGENT +
                    " | awk '{print $NF}' | LC_ALL=C sort"),
-            "InitializeInjectionNvtx2\nInitializeInjectionNvtxExtension\nncclProfiler_v1\n"
+            "InitializeInjection\nInitializeInjectionNvtx2\nInitializeInjectionNvtxExtension\n"
+            "ncclProfiler_v1\n"
             "ncclProfiler_v2\nncclProfiler_v3\nncclProfiler_v4\nncclProfiler_v5\n"
             "ncclProfiler_v6\nncclProfiler_v7\n" +
                 AgentInterface());

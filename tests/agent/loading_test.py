@@ -11,7 +11,8 @@ from harness import AGENT, BUILD, POOLSCOPE, EndToEnd, clean_environment  # noqa
 
 JOB = str(BUILD / "tests" / "loading_job")
 LINKED = str(BUILD / "tests" / "loading_job_linked")
-VARIABLES = {"NVTX_INJECTION64_PATH": AGENT, "NCCL_PROFILER_PLUGIN": AGENT}
+VARIABLES = {name: AGENT for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH",
+                                      "NCCL_PROFILER_PLUGIN")}
 DOMAINS = {"nvtx": "", "nccl": "nccl", "api": "poolscope"}
 ORDERS = [order for count in range(1, len(DOMAINS) + 1)
           for order in itertools.permutations(DOMAINS, count)]
@@ -73,14 +74,15 @@ class Loading(EndToEnd):
     def test_preloading_leaves_what_the_user_chose(self):
         def shown(**variables):
             out, _ = self.run_program(
-                ["sh", "-c", "echo $NVTX_INJECTION64_PATH,$NCCL_PROFILER_PLUGIN"],
+                ["sh", "-c", "echo $NVTX_INJECTION64_PATH,$CUDA_INJECTION64_PATH,"
+                 "$NCCL_PROFILER_PLUGIN"],
                 env=clean_environment(LD_PRELOAD=AGENT, **variables))
             return out.strip()
         agent = os.path.realpath(AGENT)
-        self.assertEqual(shown(), f"{agent},{agent}")
-        self.assertEqual(shown(NCCL_PROFILER_PLUGIN="none"), f"{agent},none")
-        self.assertEqual(shown(NVTX_INJECTION64_PATH="/other.so"), f"/other.so,{agent}")
-        self.assertEqual(shown(NVTX_INJECTION64_PATH=AGENT), f"{AGENT},")
+        self.assertEqual(shown(), f"{agent},{agent},{agent}")
+        self.assertEqual(shown(NCCL_PROFILER_PLUGIN="none"), f"{agent},{agent},none")
+        self.assertEqual(shown(NVTX_INJECTION64_PATH="/other.so"), f"/other.so,{agent},{agent}")
+        self.assertEqual(shown(NVTX_INJECTION64_PATH=AGENT), f"{AGENT},,")
 
     def test_program_that_makes_no_call_gets_no_session(self):
         self.job(LINKED, [], {})

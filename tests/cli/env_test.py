@@ -18,7 +18,7 @@ except ImportError:
     yaml = None
 
 FORK = [str(BUILD / "tests" / "nvtx_fork"), "--before", "10", "--after", "5", "--children", "1"]
-LOADING = ("NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN")
+LOADING = ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN")
 AWKWARD = "/dev/shm/it's \"a\" $HOME #folder"
 
 

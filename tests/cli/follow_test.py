@@ -78,8 +78,8 @@ class Follow(EndToEnd):
         bare, _ = self.run_program(look)
         seen, _ = self.run_under_agent(look)
         added = set(seen.splitlines()) - set(bare.splitlines())
-        self.assertEqual(added, {"NVTX_INJECTION64_PATH", "NCCL_PROFILER_PLUGIN",
-                                 "POOLSCOPE_RUN_ID", "POOLSCOPE_RUN_DIR"})
+        self.assertEqual(added, {"NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH",
+                                 "NCCL_PROFILER_PLUGIN", "POOLSCOPE_RUN_ID", "POOLSCOPE_RUN_DIR"})
         self.assertEqual([line for line in seen.splitlines() if line not in added],
                          bare.splitlines())
 

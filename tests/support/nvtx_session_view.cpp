@@ -78,6 +78,9 @@ void ReadDefinitions(const Bytes& bytes, SessionView* view, Schemas* schemas) {
         schemas->by_id[static_cast<uint32_t>(entry->id)] = {
             fields, fields + entry->bytes / sizeof(SchemaFieldDef)};
       }
+      if (kind == DefinitionKind::kLane) {
+        view->lanes[entry->id] = *reinterpret_cast<const LaneDef*>(payload);
+      }
       view->definitions.push_back({kind, entry->id, {payload, payload + entry->bytes}});
     }
     at += sizeof(DefinitionHeader) + ((entry->bytes + 7) & ~7u);
@@ -124,6 +127,11 @@ ViewedEvent ReadRecord(const SessionView& view, const Schemas& schemas, const ui
   if (event.kind == RecordKind::kRange || event.kind == RecordKind::kProcessRange) {
     event.end = words[3];
     event.id = words[4];
+    at = 5;
+  }
+  if (event.kind == RecordKind::kActivity) {
+    event.end = words[3];
+    event.lane = view.lanes.at(words[4]);
     at = 5;
   }
   if (event.kind == RecordKind::kProcessRange) event.start_tid = static_cast<uint32_t>(words[at++]);

@@ -18,10 +18,11 @@ struct ViewedEvent {
   std::string domain, name;
   uint32_t category;
   uint32_t depth;
-  uint64_t start, end;  // ticks; equal for marks and counters
+  uint64_t start, end;  // ticks, of activities what their flags say; equal for marks and counters
   uint64_t value;       // counters and plain payloads
   uint64_t id;          // open_id or range id
   uint32_t tid, start_tid;
+  LaneDef lane;  // of activities
   // schema -> field -> value; strings resolved
   std::map<std::string, std::map<std::string, std::string>> payload;
 };
@@ -52,6 +53,7 @@ struct SessionView {
   uint64_t file_blocks_bytes = 0;  // memory that it takes
   std::map<uint32_t, std::string> strings;
   std::map<uint32_t, std::string> domains;
+  std::map<uint64_t, LaneDef> lanes;
   std::vector<ViewedDefinition> definitions;  // all but strings and domains
   std::vector<ViewedEvent> events;            // by slot, in order of recording
   std::vector<ViewedOpen> open;               // push/pop and start/end

@@ -1,0 +1,318 @@
+#include "agent/cupti_decode.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <iterator>
+
+#include "agent/text.h"
+
+namespace poolscope::agent::cupti {
+namespace {
+
+constexpr uint32_t kLastKnownKind = 54;  // of CUDA 13.0; what we did not ask for is left alone
+constexpr uint32_t kSerialKernel = 3;    // where another client asked for it in place of ours
+constexpr uint32_t kAnyStream = ~0u;
+
+// How far times of the device, which are interpolated, may be off those of the host.
+constexpr uint64_t kSlackNs = 50'000'000;
+
+constexpr uint32_t kRoundsToWait = 10;
+constexpr uint32_t kPatienceMs = 100;
+
+enum Memory : uint32_t {
+  kUnknown,
+  kPageable,
+  kPinned,
+  kDevice,
+  kArray,
+  kManaged,
+  kPeer,
+  kMemories
+};
+constexpr const char* kMemoryNames[kMemories] = {"unknown", "pageable", "pinned", "device",
+                                                 "array",   "managed",  "peer"};
+Memory MemoryOf(uint32_t kind) {  // CUpti_ActivityMemoryKind; 6, 7: static ones
+  constexpr Memory kKinds[] = {kUnknown, kPageable, kPinned, kDevice,
+                               kArray,   kManaged,  kDevice, kManaged};
+  return kind < sizeof(kKinds) / sizeof(kKinds[0]) ? kKinds[kind] : kUnknown;
+}
+
+// CUpti_ActivityMemcpyKind: which ends lie in the host's memory.
+bool FromHost(uint32_t copy_kind) { return copy_kind == 1 || copy_kind == 3 || copy_kind == 9; }
+bool ToHost(uint32_t copy_kind) { return copy_kind == 2 || copy_kind == 4 || copy_kind == 9; }
+
+struct SynchronizationName {
+  const char* event;
+  const char* kind;
+};
+constexpr SynchronizationName kSynchronizations[] = {{"synchronize", "unknown"},
+                                                     {"synchronize event", "event"},
+                                                     {"stream wait event", "stream wait event"},
+                                                     {"synchronize stream", "stream"},
+                                                     {"synchronize context", "context"}};
+
+uint32_t CopyName(ThreadWriter& writer, Memory from, Memory to) {
+  char name[40];
+  snprintf(name, sizeof(name), "copy %s to %s", kMemoryNames[from], kMemoryNames[to]);
+  return NameOf(writer, name);
+}
+
+// Of CUPTI's clock to CLOCK_MONOTONIC. False: no such thing can have happened.
+bool Place(const DeviceClock& clock, uint64_t called_ns, uint64_t* start_ns, uint64_t* end_ns) {
+  const uint64_t first = called_ns > clock.from_ns ? called_ns : clock.from_ns;
+  for (const int64_t offset : clock.offsets_ns) {
+    const uint64_t start = *start_ns + static_cast<uint64_t>(offset);
+    const uint64_t end = *end_ns + static_cast<uint64_t>(offset);
+    if (start + kSlackNs < first || end > clock.now_ns + kSlackNs) continue;
+    *start_ns = start;
+    *end_ns = end;
+    return true;
+  }
+  return false;
+}
+
+uint64_t Mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+  return hash ^ hash >> 29;
+}
+
+template <typename T>
+T* Map(size_t count) {
+  void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
+}
+
+}  // namespace
+
+bool Decoder::Init(const Library* library, Launches* launches, bool late_launches) {
+  library_ = library;
+  launches_ = launches;
+  late_launches_ = late_launches;
+  waiting_ = Map<Waiting>(kMaxWaiting);
+  seen_ = Map<uint64_t>(kSeen);
+  return waiting_ != nullptr && seen_ != nullptr;
+}
+
+// Calls each(record, bytes) for all; false: the library did not know how to go on.
+template <typename F>
+bool Decoder::Walk(uint8_t* buffer, size_t valid_bytes, F each) {
+  const uint8_t* end = buffer + valid_bytes;
+  const uint32_t* record = nullptr;
+  int result = library_->next_record(buffer, valid_bytes, &record);
+  while (result == kSuccess) {
+    const uint32_t* next = record;
+    result = library_->next_record(buffer, valid_bytes, &next);
+    const auto* at = reinterpret_cast<const uint8_t*>(record);
+    const auto* until = result == kSuccess ? reinterpret_cast<const uint8_t*>(next) : end;
+    if (at < buffer || until <= at || until > end) return false;
+    each(record, static_cast<size_t>(until - at));
+    record = next;
+  }
+  return result == kMaxLimitReached;
+}
+
+uint64_t Decoder::Count(uint8_t* buffer, size_t valid_bytes) {
+  uint64_t count = 0;
+  Walk(buffer, valid_bytes, [&](const uint32_t*, size_t) { ++count; });
+  return count;
+}
+
+void Decoder::ReadLaunches(uint8_t* buffer, size_t valid_bytes, const DeviceClock& clock) {
+  Walk(buffer, valid_bytes, [&](const uint32_t* at, size_t bytes) {
+    const auto kind = static_cast<Kind>(*at);
+    if ((kind != Kind::kRuntime && kind != Kind::kDriver) || bytes < sizeof(ApiRecord)) return;
+    const auto* api = reinterpret_cast<const ApiRecord*>(at);
+    Launch launch;
+    launch.tid = api->thread;
+    uint64_t start = api->start, end = api->end;
+    if (Place(clock, 0, &start, &end)) launch.called_ns = start;
+    launches_->Remember(api->correlation, launch);
+  });
+}
+
+void Decoder::Decode(ThreadWriter& writer, uint8_t* buffer, size_t valid_bytes,
+                     const DeviceClock& clock) {
+  const bool whole = Walk(buffer, valid_bytes, [&](const uint32_t* at, size_t bytes) {
+    DecodeOne(writer, at, bytes, clock);
+  });
+  if (!whole) writer.Lose(LossCause::kDeviceUnknown);
+}
+
+void Decoder::DecodeOne(ThreadWriter& writer, const uint32_t* at, size_t bytes,
+                        const DeviceClock& clock) {
+  // The record as T, or null, counted, where it is shorter than T.
+  const auto as = [&]<typename T>(const T*) -> const T* {
+    if (bytes >= sizeof(T)) return reinterpret_cast<const T*>(at);
+    writer.Lose(LossCause::kDeviceUnknown);
+    return nullptr;
+  };
+  Record record;
+  uint64_t* fields = record.fields;
+  const uint32_t kind = *at == kSerialKernel ? uint32_t(Kind::kConcurrentKernel) : *at;
+  switch (static_cast<Kind>(kind)) {
+    case Kind::kConcurrentKernel: {
+      const auto* kernel = as(static_cast<const KernelRecord*>(nullptr));
+      if (kernel == nullptr) return;
+      record.type = RecordType::kKernel;
+      record.name = NameOf(writer, kernel->name != nullptr ? kernel->name : "(unnamed kernel)");
+      const auto product = [](const int32_t(&size)[3]) {
+        return static_cast<uint64_t>(int64_t{size[0]} * size[1] * size[2]);
+      };
+      fields[4] = product(kernel->grid);
+      fields[5] = product(kernel->block);
+      fields[6] = kernel->registers;
+      fields[7] = static_cast<uint64_t>(int64_t{kernel->static_shared_bytes} +
+                                        kernel->dynamic_shared_bytes);
+      fields[8] = kernel->graph;
+      fields[9] = kernel->graph_node;
+      return Finish(writer, *kernel, &record, clock);
+    }
+    case Kind::kMemcpy: {
+      const auto* copy = as(static_cast<const MemcpyRecord*>(nullptr));
+      if (copy == nullptr) return;
+      const Memory from = MemoryOf(copy->from_kind), to = MemoryOf(copy->to_kind);
+      record.type = RecordType::kCopy;
+      record.name = CopyName(writer, from, to);
+      fields[4] = copy->bytes;
+      fields[5] = NameOf(writer, kMemoryNames[from]);
+      fields[6] = NameOf(writer, kMemoryNames[to]);
+      fields[7] = FromHost(copy->copy_kind) ? kNoDevice : copy->device;
+      fields[8] = ToHost(copy->copy_kind) ? kNoDevice : copy->device;
+      return Finish(writer, *copy, &record, clock);
+    }
+    case Kind::kMemcpyPeer: {
+      const auto* copy = as(static_cast<const MemcpyPeerRecord*>(nullptr));
+      if (copy == nullptr) return;
+      const bool sends = copy->device == copy->from_device;
+      const Memory from = sends ? kDevice : kPeer, to = sends ? kPeer : kDevice;
+      record.type = RecordType::kCopy;
+      record.name = CopyName(writer, from, to);
+      fields[4] = copy->bytes;
+      fields[5] = NameOf(writer, kMemoryNames[from]);
+      fields[6] = NameOf(writer, kMemoryNames[to]);
+      fields[7] = copy->from_device;
+      fields[8] = copy->to_device;
+      return Finish(writer, *copy, &record, clock);
+    }
+    case Kind::kMemset: {
+      const auto* set = as(static_cast<const MemsetRecord*>(nullptr));
+      if (set == nullptr) return;
+      record.type = RecordType::kMemset;
+      record.name = NameOf(writer, "memset");
+      fields[4] = set->bytes;
+      return Finish(writer, *set, &record, clock);
+    }
+    case Kind::kSynchronization: {
+      const auto* wait = as(static_cast<const SynchronizationRecord*>(nullptr));
+      if (wait == nullptr) return;
+      const auto& name =
+          kSynchronizations[wait->type < std::size(kSynchronizations) ? wait->type : 0];
+      record.type = RecordType::kSynchronization;
+      record.name = NameOf(writer, name.event);
+      fields[2] = NameOf(writer, name.kind);
+      return Finish(writer, *wait, &record, clock);
+    }
+    case Kind::kContext: {
+      const auto* context = as(static_cast<const ContextRecord*>(nullptr));
+      if (context != nullptr) Learn(context->context, context->device);
+      return;
+    }
+    default:
+      if (*at == 0 || *at > kLastKnownKind) writer.Lose(LossCause::kDeviceUnknown);
+      return;
+  }
+}
+
+// What all records have, and then the record is as good as written.
+template <typename T>
+void Decoder::Finish(ThreadWriter& writer, const T& source, Record* record,
+                     const DeviceClock& clock) {
+  if (source.start == 0 || source.end < source.start) return writer.Lose(LossCause::kDeviceTime);
+  record->start_ns = source.start;
+  record->end_ns = source.end;
+  record->context = source.context;
+  record->stream = source.stream == kAnyStream ? kNoStream : source.stream;
+  record->fields[kCorrelationField] = source.correlation;
+  if constexpr (requires { source.device; }) {
+    record->device = source.device;
+    Learn(source.context, source.device);
+  } else {
+    record->device = DeviceOf(source.context);
+  }
+  if (SeenBefore(*record)) return;
+  Launch launch;
+  const bool known = launches_->Find(source.correlation, &launch);
+  if (!known && late_launches_ && waiting_count_ < kMaxWaiting) {
+    waiting_[waiting_count_++] = {*record, 0};
+  } else {
+    WriteAsLaunched(writer, launch, clock, record);
+  }
+}
+
+void Decoder::WriteAsLaunched(ThreadWriter& writer, const Launch& launch, const DeviceClock& clock,
+                              Record* record) {
+  if (!Place(clock, launch.called_ns, &record->start_ns, &record->end_ns)) {
+    return writer.Lose(LossCause::kDeviceTime);
+  }
+  record->fields[kLaunchTidField] = launch.tid;
+  if (record->type != RecordType::kSynchronization) {
+    record->fields[kRangeField] = launch.range;
+    record->fields[kRangeOpenIdField] = launch.open_id;
+  }
+  if (record->type == RecordType::kKernel) record->fields[kQueuedField] = launch.called_ns;
+  Put(writer, *record);
+}
+
+void Decoder::FinishRound(ThreadWriter& writer, const DeviceClock& clock, bool all) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < waiting_count_; ++i) {
+    Waiting& each = waiting_[i];
+    Launch launch;
+    if (launches_->Find(static_cast<uint32_t>(each.record.fields[kCorrelationField]), &launch) ||
+        all || ++each.rounds > kRoundsToWait) {
+      WriteAsLaunched(writer, launch, clock, &each.record);
+    } else {
+      waiting_[kept++] = each;
+    }
+  }
+  waiting_count_ = kept;
+}
+
+// The thread is our own and may wait for the collector; CUPTI's buffers, which are bounded, wait
+// with it. Where nobody makes room, records are lost without waiting until somebody does.
+void Decoder::Put(ThreadWriter& writer, const Record& record) {
+  bool room = writer.HasRoom(1 + kMaxRecordFields);
+  for (uint32_t i = 0; !room && patient_ && i < kPatienceMs; ++i) {
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+    room = writer.HasRoom(1 + kMaxRecordFields);
+  }
+  patient_ = room;
+  Write(writer, record);
+}
+
+bool Decoder::SeenBefore(const Record& record) {
+  uint64_t hash = Mix(record.start_ns, record.end_ns);
+  hash = Mix(hash, record.fields[kCorrelationField] | record.stream << 32);
+  hash = Mix(hash, record.context | uint64_t{record.name} << 32);
+  if (record.type == RecordType::kKernel) hash = Mix(hash, record.fields[kGraphNodeField]);
+  uint64_t& seen = seen_[hash >> 49];
+  if (seen == hash) return true;
+  seen = hash;
+  return false;
+}
+
+uint64_t Decoder::DeviceOf(uint32_t context) const {
+  const auto& known = contexts_[context % kContexts];
+  return known.context == context && context != 0 ? known.device : kNoDevice;
+}
+
+void Decoder::Learn(uint32_t context, uint32_t device) {
+  contexts_[context % kContexts] = {context, device};
+}
+
+}  // namespace poolscope::agent::cupti

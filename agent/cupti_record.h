@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+
+#include "agent/process.h"
+
+// Device activity as it is written into the session: on the lane of its stream, in domain "cuda",
+// with the payloads that docs/cupti.md describes.
+
+namespace poolscope::agent::cupti {
+
+enum class RecordType : uint32_t { kKernel, kCopy, kMemset, kSynchronization };
+inline constexpr uint32_t kRecordTypes = 4;
+inline constexpr uint32_t kMaxRecordFields = 11;
+
+// Where the fields stand that say who launched it: in all types, and in all but kSynchronization.
+inline constexpr uint32_t kCorrelationField = 0, kLaunchTidField = 1;
+inline constexpr uint32_t kRangeField = 2, kRangeOpenIdField = 3;
+inline constexpr uint32_t kGraphNodeField = 9, kQueuedField = 10;  // of kKernel
+
+// Of a context as a whole, in place of a stream.
+inline constexpr uint64_t kNoStream = ~uint64_t{0};
+
+struct Record {
+  RecordType type = RecordType::kKernel;
+  uint32_t name = 0;  // string id
+  uint64_t device = kNoDevice;
+  uint64_t context = 0;
+  uint64_t stream = 0;
+  uint64_t start_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC
+  uint64_t fields[kMaxRecordFields] = {};
+};
+
+// Defines the domain and the payload schemas, once; inside a Registering.
+void DefineRecords();
+uint32_t RecordDomain();
+
+// Writes it into the writer's ring, inside an Inside. One thread alone calls it.
+void Write(ThreadWriter& writer, const Record& record);
+
+}  // namespace poolscope::agent::cupti
