@@ -41,6 +41,7 @@ constexpr const char* kCategories[] = {nullptr,        "work",        "transfer"
                                        "blocked_link", "wait_credit", "wait_peer",  "input",
                                        "other_work",   "step",        "discard",    "phase",
                                        "host",         "fault",       "wait_device"};
+static_assert(std::size(kCategories) == static_cast<size_t>(kLastCategory) + 1);
 
 struct EventTable : sqlite3_vtab {
   explicit EventTable(sqlite3* connection) : sqlite3_vtab{}, db(connection), texts(connection) {}

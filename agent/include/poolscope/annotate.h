@@ -122,7 +122,7 @@ typedef struct poolscope_step_info {
 
 // Private state, one per translation unit; a tool unites same-named domains.
 struct poolscope_state_ {
-  int ready;  // 0 not yet, 1 ready
+  int ready;  // 0 not yet, 1 a thread is making it, 2 ready
   nvtxDomainHandle_t domain;
   uint64_t work_schema, transfer_schema, wait_schema, step_schema, fault_schema;
 };
@@ -167,7 +167,6 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
       "host",      "fault", "wait_device"};
   nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
   if (domain) {
-    // Two threads that come here at once register the same content twice, which is harmless.
     state->transfer_schema =
         poolscope_schema_(domain, "poolscope.transfer", transfer, 11, 10, SIZE_MAX);
     state->work_schema = poolscope_schema_(domain, "poolscope.work", work, 5, SIZE_MAX, SIZE_MAX);
@@ -175,18 +174,31 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
     state->fault_schema =
         poolscope_schema_(domain, "poolscope.fault", fault, 5, SIZE_MAX, SIZE_MAX);
     state->step_schema = poolscope_schema_(domain, "poolscope.step", step, 5, SIZE_MAX, 4);
-    for (uint32_t i = 1; i < 14; ++i) nvtxDomainNameCategoryA(domain, i, categories[i]);
+    for (uint32_t i = 1; i < sizeof(categories) / sizeof(categories[0]); ++i) {
+      nvtxDomainNameCategoryA(domain, i, categories[i]);
+    }
   }
   state->domain = domain;
-  __atomic_store_n(&state->ready, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&state->ready, 2, __ATOMIC_RELEASE);
+}
+
+// Makes the state, or, where another thread is at it, one of this thread's own: the same content
+// registered twice is harmless, and nobody waits, a signal handler in the middle of it included.
+static inline struct poolscope_state_* poolscope_make_state_(struct poolscope_state_* state) {
+  static __thread struct poolscope_state_ own;
+  int none = 0;
+  if (__atomic_compare_exchange_n(&state->ready, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+    poolscope_init_(state);
+    return state;
+  }
+  if (own.ready != 2) poolscope_init_(&own);
+  return &own;
 }
 
 static inline struct poolscope_state_* poolscope_state(void) {
   static struct poolscope_state_ state;
-  if (__builtin_expect(!__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE), 0)) {
-    poolscope_init_(&state);
-  }
-  return &state;
+  if (__builtin_expect(__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE) == 2, 1)) return &state;
+  return poolscope_make_state_(&state);
 }
 
 // Non-zero when a tool listens. Guard only work that prepares annotations, never the calls.
