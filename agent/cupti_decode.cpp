@@ -32,8 +32,8 @@ enum Memory : uint32_t {
   kPeer,
   kMemories
 };
-constexpr const char* kMemoryNames[kMemories] = {"unknown", "pageable", "pinned", "device",
-                                                 "array",   "managed",  "peer"};
+constexpr const char* kMemoryNames[] = {"unknown", "pageable", "pinned", "device",
+                                        "array",   "managed",  "peer"};
 Memory MemoryOf(uint32_t kind) {  // CUpti_ActivityMemoryKind; 6, 7: static ones
   constexpr Memory kKinds[] = {kUnknown, kPageable, kPinned, kDevice,
                                kArray,   kManaged,  kDevice, kManaged};
@@ -53,12 +53,6 @@ constexpr SynchronizationName kSynchronizations[] = {{"synchronize", "unknown"},
                                                      {"stream wait event", "stream wait event"},
                                                      {"synchronize stream", "stream"},
                                                      {"synchronize context", "context"}};
-
-uint32_t CopyName(ThreadWriter& writer, Memory from, Memory to) {
-  char name[40];
-  snprintf(name, sizeof(name), "copy %s to %s", kMemoryNames[from], kMemoryNames[to]);
-  return NameOf(writer, name);
-}
 
 // Of CUPTI's clock to CLOCK_MONOTONIC. False: no such thing can have happened.
 bool Place(const DeviceClock& clock, uint64_t called_ns, uint64_t* start_ns, uint64_t* end_ns) {
@@ -175,11 +169,8 @@ void Decoder::DecodeOne(ThreadWriter& writer, const uint32_t* at, size_t bytes,
       const auto* copy = as(static_cast<const MemcpyRecord*>(nullptr));
       if (copy == nullptr) return;
       const Memory from = MemoryOf(copy->from_kind), to = MemoryOf(copy->to_kind);
-      record.type = RecordType::kCopy;
-      record.name = CopyName(writer, from, to);
+      NameCopy(from, to, &record);
       fields[4] = copy->bytes;
-      fields[5] = NameOf(writer, kMemoryNames[from]);
-      fields[6] = NameOf(writer, kMemoryNames[to]);
       fields[7] = FromHost(copy->copy_kind) ? kNoDevice : copy->device;
       fields[8] = ToHost(copy->copy_kind) ? kNoDevice : copy->device;
       return Finish(writer, *copy, &record, clock);
@@ -189,11 +180,8 @@ void Decoder::DecodeOne(ThreadWriter& writer, const uint32_t* at, size_t bytes,
       if (copy == nullptr) return;
       const bool sends = copy->device == copy->from_device;
       const Memory from = sends ? kDevice : kPeer, to = sends ? kPeer : kDevice;
-      record.type = RecordType::kCopy;
-      record.name = CopyName(writer, from, to);
+      NameCopy(from, to, &record);
       fields[4] = copy->bytes;
-      fields[5] = NameOf(writer, kMemoryNames[from]);
-      fields[6] = NameOf(writer, kMemoryNames[to]);
       fields[7] = copy->from_device;
       fields[8] = copy->to_device;
       return Finish(writer, *copy, &record, clock);
@@ -293,6 +281,20 @@ void Decoder::Put(ThreadWriter& writer, const Record& record) {
   }
   patient_ = room;
   Write(writer, record);
+}
+
+void Decoder::NameCopy(uint32_t from, uint32_t to, Record* record) {
+  static_assert(std::size(kMemoryNames) == kMemories);
+  CopyName& name = copy_names_[from][to];
+  if (name.event == 0) {
+    char event[40];
+    snprintf(event, sizeof(event), "copy %s to %s", kMemoryNames[from], kMemoryNames[to]);
+    name = {InternText(event), InternText(kMemoryNames[from]), InternText(kMemoryNames[to])};
+  }
+  record->type = RecordType::kCopy;
+  record->name = name.event;
+  record->fields[kFromField] = name.from;
+  record->fields[kToField] = name.to;
 }
 
 bool Decoder::SeenBefore(const Record& record) {

@@ -56,8 +56,14 @@ class Decoder {
                        Record* record);
   void Put(ThreadWriter& writer, const Record& record);
   bool SeenBefore(const Record& record);
+  void NameCopy(uint32_t from, uint32_t to, Record* record);
   uint64_t DeviceOf(uint32_t context) const;
   void Learn(uint32_t context, uint32_t device);
+
+  static constexpr uint32_t kMemories = 7;
+  struct CopyName {
+    uint32_t event, from, to;  // string ids, 0: not interned yet
+  };
 
   static constexpr uint32_t kMaxWaiting = 8192;
   static constexpr uint32_t kSeen = 1u << 15;
@@ -69,6 +75,7 @@ class Decoder {
   bool patient_ = true;  // the ring had room, or has had some since
   Waiting* waiting_ = nullptr;
   uint32_t waiting_count_ = 0;
+  CopyName copy_names_[kMemories][kMemories] = {};
   uint64_t* seen_ = nullptr;  // fingerprints of the newest records
   struct {
     uint32_t context, device;

@@ -17,6 +17,7 @@ inline constexpr uint32_t kMaxRecordFields = 11;
 inline constexpr uint32_t kCorrelationField = 0, kLaunchTidField = 1;
 inline constexpr uint32_t kRangeField = 2, kRangeOpenIdField = 3;
 inline constexpr uint32_t kGraphNodeField = 9, kQueuedField = 10;  // of kKernel
+inline constexpr uint32_t kFromField = 5, kToField = 6;            // of kCopy
 
 // Of a context as a whole, in place of a stream.
 inline constexpr uint64_t kNoStream = ~uint64_t{0};

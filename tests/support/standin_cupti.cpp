@@ -15,6 +15,7 @@
 //   synchronize type=3 ..., context context=1 device=0, other kind=99
 //   freeze                         `at` is before this moment from here on
 //   repeat N LINE                  that often, with correlation and times growing, within 40 ms
+//   burst N                        so many records, and what launched each, as fast as can be
 //   deliver                        gives back the buffer as it is
 //   stall MS                       the next flush takes so long
 //   drop N                         so many records found no room
@@ -33,6 +34,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <sstream>
@@ -96,38 +98,29 @@ uint64_t Now() {
   return static_cast<uint64_t>(now.tv_sec * 1'000'000'000 + now.tv_nsec + state.clock_offset_ns);
 }
 
-// 0: no record of this kind is known.
-size_t BytesOf(uint32_t kind) {
-  const uint32_t version = state.version;
-  const auto newest = [&](std::vector<std::pair<uint32_t, size_t>> sizes) {
+// By kind; 0: no record of this kind is known.
+size_t record_bytes[100];
+
+void SetSizes() {
+  const auto newest = [](std::initializer_list<std::pair<uint32_t, size_t>> sizes) {
     size_t bytes = 0;
-    for (const auto& [since, size] : sizes) bytes = version >= since ? size : bytes;
-    return bytes + (version > 139999 ? 64 : 0);  // of a version to come
+    for (const auto& [since, size] : sizes) bytes = state.version >= since ? size : bytes;
+    return bytes + (state.version > 139999 ? 64 : 0);  // of a version to come
   };
-  switch (kind) {
-    case 1:
-      return newest({{0, 88}, {26, 96}, {130500, 112}});
-    case 2:
-      return newest({{0, 88}, {130500, 104}});
-    case 4:
-    case 5:
-      return 40;
-    case 9:
-      return newest({{0, 16}, {22, 24}, {23, 32}, {130500, 40}});
-    case 3:
-    case 10:
-      return state.kernel_bytes != 0 ? state.kernel_bytes
-                                     : newest({{0, 200}, {19, 208}, {130000, 216}, {130500, 248}});
-    case 22:
-      return newest({{0, 96}});
-    case 38:
-      return newest({{0, 40}, {26, 56}});
-    case 99:
-      return 64;
-    default:
-      return 0;
-  }
+  record_bytes[1] = newest({{0, 88}, {26, 96}, {130500, 112}});
+  record_bytes[2] = newest({{0, 88}, {130500, 104}});
+  record_bytes[4] = record_bytes[5] = 40;
+  record_bytes[9] = newest({{0, 16}, {22, 24}, {23, 32}, {130500, 40}});
+  record_bytes[3] = record_bytes[10] =
+      state.kernel_bytes != 0 ? state.kernel_bytes
+                              : newest({{0, 200}, {19, 208}, {130000, 216}, {130500, 248}});
+  record_bytes[22] = newest({{0, 96}});
+  record_bytes[38] = newest({{0, 40}, {26, 56}});
+  record_bytes[99] = 64;
 }
+[[gnu::constructor]] void SetFirstSizes() { SetSizes(); }
+
+size_t BytesOf(uint32_t kind) { return kind < 100 ? record_bytes[kind] : 0; }
 
 void Deliver() {
   if (state.buffer == nullptr) return;
@@ -203,7 +196,7 @@ void PutPlace(Bytes& bytes, const Line& line, size_t at) {
       .Put(at + 8, U32(line, "stream", 7));
 }
 
-void Kernel(const Line& line) {
+std::vector<uint8_t> Kernel(const Line& line) {
   state.names.push_back(line.name);
   Bytes bytes(U32(line, "kind", 10), line);
   PutPlace(bytes.Times(16), line, 40);
@@ -215,17 +208,17 @@ void Kernel(const Line& line) {
   bytes.Put(92, U32(line, "correlation", 0));
   bytes.Put(104, line.values.count("unnamed") != 0 ? nullptr : state.names.back().c_str());
   bytes.Put(144, line.Get("graph_node", 0)).Put(156, U32(line, "graph", 0));
-  Emit(bytes.all());
+  return bytes.all();
 }
 
-void Copy(const Line& line) {
+std::vector<uint8_t> Copy(const Line& line) {
   Bytes bytes(1, line);
   PutPlace(bytes.Times(16), line, 32);
   bytes.Put(4, static_cast<uint8_t>(line.Get("kind", 1)))
       .Put(5, static_cast<uint8_t>(line.Get("from", 1)))
       .Put(6, static_cast<uint8_t>(line.Get("to", 3)));
   bytes.Put(8, line.Get("bytes", 0)).Put(44, U32(line, "correlation", 0));
-  Emit(bytes.all());
+  return bytes.all();
 }
 
 void Peer(const Line& line) {
@@ -237,11 +230,11 @@ void Peer(const Line& line) {
   Emit(bytes.all());
 }
 
-void Memset(const Line& line) {
+std::vector<uint8_t> Memset(const Line& line) {
   Bytes bytes(2, line);
   PutPlace(bytes.Times(16), line, 32);
   bytes.Put(8, line.Get("bytes", 0)).Put(44, U32(line, "correlation", 0));
-  Emit(bytes.all());
+  return bytes.all();
 }
 
 void Synchronize(const Line& line) {
@@ -286,6 +279,31 @@ bool LaunchCall(const Line& line) {
   return true;
 }
 
+// Seven kernels, two copies and a memset in turn, of 20 names, each launched by a call before.
+void Burst(uint32_t count) {
+  static uint32_t correlation = 0;
+  static std::vector<std::vector<uint8_t>> kernels;
+  static const auto copy = Copy(Line()), set = Memset(Line());
+  while (kernels.size() < 20) {
+    Line line;
+    line.name = "_ZN7cutlass6KernelI4gemmILi" + std::to_string(kernels.size()) +
+                "ELi128ELi64EELb0ELb1EEEvPKfS3_PfiiiNT_6ParamsE";
+    kernels.push_back(Kernel(line));
+  }
+  pthread_mutex_lock(&mutex);
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto& like = i % 10 < 7 ? kernels[i % 20] : i % 10 < 9 ? copy : set;
+    std::vector<uint8_t> record = like;
+    const uint64_t now = Now(), times[2] = {now, now + 90};
+    ++correlation;
+    memcpy(record.data() + 16, times, sizeof(times));
+    memcpy(record.data() + (i % 10 < 7 ? 92 : 44), &correlation, 4);
+    CallBack(1, "cuLaunchKernel", 0, correlation);
+    Emit(record);
+  }
+  pthread_mutex_unlock(&mutex);
+}
+
 Line Parse(std::istringstream& words) {
   Line line;
   words >> line.word;
@@ -303,10 +321,15 @@ Line Parse(std::istringstream& words) {
 bool Do(const Line& line) {
   const std::string& word = line.word;
   if (word == "launch") return LaunchCall(line);  // callbacks hold no lock
+  if (word == "burst") {
+    Burst(static_cast<uint32_t>(strtoul(line.name.c_str(), nullptr, 10)));
+    return true;
+  }
   pthread_mutex_lock(&mutex);
   bool known = true;
   if (word == "version") {
     state.version = static_cast<uint32_t>(strtoul(line.name.c_str(), nullptr, 10));
+    SetSizes();
   } else if (word == "holder") {
     state.held = true;
     state.holder = line.name;
@@ -315,14 +338,15 @@ bool Do(const Line& line) {
     state.clock_offset_ns = strtoll(line.name.c_str(), nullptr, 10) * 1'000'000'000;
   } else if (word == "kernel_bytes") {
     state.kernel_bytes = strtoul(line.name.c_str(), nullptr, 10);
+    SetSizes();
   } else if (word == "kernel") {
-    Kernel(line);
+    Emit(Kernel(line));
   } else if (word == "copy") {
-    Copy(line);
+    Emit(Copy(line));
   } else if (word == "peer") {
     Peer(line);
   } else if (word == "memset") {
-    Memset(line);
+    Emit(Memset(line));
   } else if (word == "synchronize") {
     Synchronize(line);
   } else if (word == "api") {
