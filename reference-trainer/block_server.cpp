@@ -88,8 +88,10 @@ bool BlockServer::Answer(const Request& request, OpenWait& wait) {
   message->step = request.step;
   message->micro_batch = request.micro_batch;
   const double rate = job_.options().fetch.serve_bytes_per_second;
-  Encode(*job_.weights, job_.options().weights.codec, *message, values_,
-         rate > 0 ? static_cast<double>(block.raw_bytes) / rate : 0);
+  Encode(
+      *job_.weights, job_.options().weights.codec, *message,
+      [this] { return std::span<const float>(values_); },
+      rate > 0 ? static_cast<double>(block.raw_bytes) / rate : 0);
   job_.fetch->Served(index_, block.raw_bytes);
   job_.weights->HandOver(std::move(message));
   return true;

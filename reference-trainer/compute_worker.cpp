@@ -141,8 +141,9 @@ void ComputeWorker::SendGradients(const Message& header, const Admission::Attemp
     message->loss_sum = header.loss_sum;
     message->micro_batches = header.micro_batches;
     message->tokens = header.tokens;
-    std::span<const float> values;
-    if (replica_) values = replica_->Gradients(job_.ShardRanges(shard));
+    const auto values = [&] {
+      return replica_ ? replica_->Gradients(job_.ShardRanges(shard)) : std::span<const float>{};
+    };
     // Weights are taken in while the gradients' buffer is full: an update worker that cannot
     // deliver them would not empty it.
     Send(*job_.gradients, job_.options().gradients.codec, std::move(message), values,

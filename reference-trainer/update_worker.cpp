@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -73,8 +74,9 @@ void UpdateWorker::Publish(uint64_t version) {
     message->raw_bytes = job_.WeightBytes(index_);
     message->step = version == 0 ? 0 : version - 1;
     message->version = version;
-    Send(*job_.fetch->replicas, Codec::kNone, std::move(message), values,
-         [this](OpenWait& wait) { ServeBetween(wait); });
+    Send(
+        *job_.fetch->replicas, Codec::kNone, std::move(message), [values] { return values; },
+        [this](OpenWait& wait) { ServeBetween(wait); });
   }
 }
 
@@ -111,7 +113,7 @@ void UpdateWorker::TakeUp(const TrainingState& start) {
     values = deltas && sent != start.arrays.end() ? Gather(sent->second, ranges, gathered)
                                                   : shard_->values();
   }
-  if (!job_.fetch) SendWeights(start.step, values);
+  if (!job_.fetch) SendWeights(start.step, [values] { return values; });
 }
 
 void UpdateWorker::Give(uint64_t step, bool last) {
@@ -235,17 +237,24 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
     record.discarded = job_.coordinator->discarded();
     TellStep(job_, record, plan);
   }
-  if (!server_) SendWeights(step + 1, shard_ ? shard_->values() : std::span<const float>{});
+  if (!server_) {
+    SendWeights(step + 1, [this] { return shard_ ? shard_->values() : std::span<const float>{}; });
+  }
 }
 
-void UpdateWorker::SendWeights(uint64_t version, std::span<const float> values) {
+void UpdateWorker::SendWeights(uint64_t version, const Values& values) {
+  std::optional<std::span<const float>> read;  // once for all destinations
+  const Values once = [&] {
+    if (!read) read = values();
+    return *read;
+  };
   for (const uint64_t worker : job_.coordinator->Members(version)) {
     auto message = std::make_unique<Message>();
     message->destination = worker;
     message->raw_bytes = job_.WeightBytes(index_);
     message->step = version - 1;
     message->version = version;
-    Send(*job_.weights, job_.options().weights.codec, std::move(message), values, {});
+    Send(*job_.weights, job_.options().weights.codec, std::move(message), once, {});
   }
 }
 

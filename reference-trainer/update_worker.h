@@ -59,7 +59,7 @@ class UpdateWorker : public Worker {
   void TakeUp(const TrainingState& start);
   // To the checkpoint after `step` updates, where one is due.
   void Give(uint64_t step, bool last);
-  void SendWeights(uint64_t version, std::span<const float> values);
+  void SendWeights(uint64_t version, const Values& values);
 
   const std::unique_ptr<Shard> shard_;   // null where nothing is computed
   std::deque<MessagePtr> undecided_;     // arrived, not yet admitted

@@ -23,13 +23,13 @@ CodecUse Worker::UseOf(const Link& link) const {
   return &link == job_.gradients.get() ? CodecUse::kGradients : CodecUse::kWeights;
 }
 
-bool Worker::Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
+bool Worker::Send(Link& link, const Codec& codec, MessagePtr message, const Values& values,
                   const std::function<void(OpenWait&)>& meanwhile) {
   Encode(link, codec, *message, values);
   return HandOver(link, std::move(message), meanwhile, true);
 }
 
-void Worker::Encode(Link& link, const Codec& codec, Message& message, std::span<const float> values,
+void Worker::Encode(Link& link, const Codec& codec, Message& message, const Values& values,
                     double extra_seconds) {
   message.source = index_;
   message.sequence = link.NextSequence(index_);
@@ -43,12 +43,12 @@ void Worker::Encode(Link& link, const Codec& codec, Message& message, std::span<
   device_->AwaitTurn(seconds);
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
   Encoder& encoder = encoders_.try_emplace(message.destination, codec).first->second;
-  device_->Run(seconds, [&] { message.block = encoder.Encode(values); });
+  device_->Run(seconds, [&] { message.block = encoder.Encode(values()); });
   message.wire_bytes = WireBytes(codec, message.raw_bytes);
-  if (!values.empty()) {  // as many as the real payload's ratio makes of the stated raw bytes
+  if (message.block.count > 0) {  // as many as the real payload's ratio makes of the raw bytes
     const auto wire = static_cast<double>(message.block.bytes.size());
-    message.wire_bytes =
-        static_cast<uint64_t>(std::ceil(raw * (wire / static_cast<double>(values.size_bytes()))));
+    const auto values_bytes = static_cast<double>(message.block.count * sizeof(float));
+    message.wire_bytes = static_cast<uint64_t>(std::ceil(raw * (wire / values_bytes)));
   }
   if (staged) {
     const poolscope_transfer encode = message.Annotation(POOLSCOPE_ENCODE);

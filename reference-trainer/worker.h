@@ -22,10 +22,14 @@ class Worker {
   virtual void Probe() = 0;
   virtual void Run() = 0;
 
+  // Values on the host, empty where nothing is computed. Where a device has them this copies them,
+  // which is part of encoding.
+  using Values = std::function<std::span<const float>()>;
+
   // Encodes `values` into the message, waits for a slot of its destination and hands it over.
   // While blocked, `meanwhile` (may be empty) is called whenever something has changed; it may end
   // the wait. False: the receiver has gone.
-  bool Send(Link& link, const Codec& codec, MessagePtr message, std::span<const float> values,
+  bool Send(Link& link, const Codec& codec, MessagePtr message, const Values& values,
             const std::function<void(OpenWait&)>& meanwhile);
 
   // The next message that has arrived, or null; ends the wait.
@@ -43,7 +47,7 @@ class Worker {
                 bool annotate);
   // Gives the message its source, sequence, codec and encoded values; `extra_seconds`: what it
   // costs on an emulated device beside the codec.
-  void Encode(Link& link, const Codec& codec, Message& message, std::span<const float> values,
+  void Encode(Link& link, const Codec& codec, Message& message, const Values& values,
               double extra_seconds = 0);
   // The next operation does not directly follow the one before.
   void Waited() { device_->Waited(); }

@@ -93,5 +93,46 @@ TEST(CudaTraining, Shard_RestoredAndUpdatedAgain_IsTheSame) {
   }
 }
 
+TEST(CudaTraining, Shard_TakesTheRateOfItsUpdates) {
+  const Ranges ranges = TwoShards()[1];
+  const std::vector<float> gradients(SizeOf(ranges), 0.5F);
+  const auto updated = [&](Shard& shard, double rate) {
+    shard.set_rate(rate);
+    shard.Add(gradients);
+    shard.Update(1);
+    const auto values = shard.values();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  CpuShard cpu(kCase.shape, ranges, kCase.seed, AdamW::Rates{});
+  const auto slow = updated(*HostShard(ranges), 0.25), twin = updated(cpu, 0.25);
+  for (size_t i = 0; i < twin.size(); ++i) ASSERT_NEAR(slow[i], twin[i], 1e-7);
+  EXPECT_NE(slow, updated(*HostShard(ranges), 1));
+}
+
+TEST(CudaTraining, Gradients_AreTimesTheWeightOfTheirBatch) {
+  const size_t rows = kCase.batch * kCase.shape.context;
+  Batch batch;
+  for (size_t i = 0; i < rows; ++i) {
+    batch.tokens.push_back(static_cast<uint8_t>(i % 11));
+    batch.targets.push_back(static_cast<uint8_t>(i % 7));
+  }
+  const Ranges all = AllOf(kCase);
+  const auto gradients = [&](Replica& replica, float weight) {
+    batch.weight = weight;
+    replica.ClearGradients();
+    replica.Forward(batch);
+    replica.Backward();
+    const auto values = replica.Gradients(all);
+    return std::vector<float>(values.begin(), values.end());
+  };
+  CpuReplica cpu(kCase.shape, kCase.batch, kCase.seed);
+  GridReplica<HostGrid> grid(HostDevice(Precision::kFp32), kCase.shape, kCase.batch, kCase.seed);
+  const auto light = gradients(grid, 0.5F), twin = gradients(cpu, 0.5F), full = gradients(grid, 1);
+  for (size_t i = 0; i < twin.size(); ++i) {
+    ASSERT_NEAR(light[i], twin[i], 1e-6);
+    ASSERT_NEAR(light[i], full[i] / 2, 0x1p-28);  // each is rounded to a multiple of that
+  }
+}
+
 }  // namespace
 }  // namespace poolscope::trainer::cuda
