@@ -56,6 +56,7 @@ class Admission {
     uint64_t micro_batches = 1;
     uint64_t data = 0;       // index in the data; repeated where recomputed
     uint64_t sequences = 1;  // of a micro-batch
+    uint64_t shares = 1;     // synchronous: of the step, among workers 0 .. shares − 1
   };
 
   enum class Verdict { kAccepted, kDiscarded, kDeferred };

@@ -27,6 +27,8 @@ Annotations::Annotations(const Options& options)
       step(poolscope_name("step")),
       offload_fetch(poolscope_name("offload_fetch")),
       offload_write_back(poolscope_name("offload_write_back")),
+      all_reduce(poolscope_name("allreduce")),
+      reduce(poolscope_name("reduce")),
       warm_up(poolscope_name("warm-up")),
       gradients(poolscope_name("gradients")),
       gradients_codec(NameOf(options.gradients.codec)),
@@ -104,6 +106,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     text("gradients.codec", CodecName(options.gradients.codec).c_str());
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }
+  AnnotateAllReduce(options.all_reduce);
   AnnotateInput(options.input);
   AnnotateSlowness(options.slowness);
   AnnotateHost(options.host);

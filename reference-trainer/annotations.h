@@ -15,6 +15,7 @@ struct Annotations {
 
   nvtxStringHandle_t forward, backward, optimizer, step;
   nvtxStringHandle_t offload_fetch, offload_write_back;
+  nvtxStringHandle_t all_reduce, reduce;              // collective, its adding
   nvtxStringHandle_t warm_up;                         // phase
   nvtxStringHandle_t gradients;                       // link
   nvtxStringHandle_t gradients_codec, weights_codec;  // null: none

@@ -10,6 +10,8 @@ namespace poolscope::trainer {
 ComputeWorker::ComputeWorker(Job& job, size_t index)
     : Worker(job, index, PoolRole::kCompute, *job.compute_signals[index]),
       replica_(job.MakeReplica(index)),
+      all_reduce_(job.all_reduce ? std::make_unique<AllReduce>(job, *this, index, *device_, signal_)
+                                 : nullptr),
       fetch_(job.fetch
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
                  : nullptr),
@@ -47,11 +49,13 @@ void ComputeWorker::Give(bool last) {
 
 void ComputeWorker::Compute(const Admission::Attempt& attempt) {
   memory_.AtStep(attempt.step);
-  Message sum;
+  MessageFields sum;
   sum.step = attempt.step;
   sum.micro_batch = attempt.micro_batches == 1 ? attempt.micro_batch : POOLSCOPE_NO_VALUE;
   sum.version = attempt.version;
   sum.attempt = attempt.number;
+  sum.first = attempt.micro_batch;
+  sum.stride = all_reduce_ ? 1 : attempt.stride;
   sum.micro_batches = attempt.micro_batches;
   const ModelOptions& model = job_.options().model;
   sum.tokens = attempt.micro_batches * attempt.sequences * model.context;
@@ -68,6 +72,12 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
   }
   device_->Synchronize();
   if (fetch_) sum.version = fetch_->oldest_version();
+  if (all_reduce_) {
+    sum.first = 0;
+    all_reduce_->Run(attempt.shares, sum,
+                     replica_ ? replica_->Gradients(job_.AllRanges()) : std::span<const float>{});
+    sum.micro_batch = sum.micro_batches == 1 ? 0 : POOLSCOPE_NO_VALUE;
+  }
   SendGradients(sum, attempt);
 }
 
@@ -124,24 +134,18 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
   }
 }
 
-void ComputeWorker::SendGradients(const Message& header, const Admission::Attempt& attempt) {
+void ComputeWorker::SendGradients(const MessageFields& header, const Admission::Attempt& attempt) {
   const auto shards = static_cast<double>(job_.options().update_workers);
   const auto parts = static_cast<double>(attempt.micro_batches + 1);
   for (uint64_t shard = 0; shard < job_.options().update_workers; ++shard) {
     MayDepart(attempt.version, (parts - 1 + static_cast<double>(shard) / shards) / parts);
+    if (all_reduce_ && shard % attempt.shares != index_) continue;
     auto message = std::make_unique<Message>();
+    static_cast<MessageFields&>(*message) = header;
     message->destination = shard;
     message->raw_bytes = job_.GradientBytes(shard);
-    message->step = header.step;
-    message->micro_batch = header.micro_batch;
-    message->version = header.version;
-    message->attempt = header.attempt;
-    message->first = attempt.micro_batch;
-    message->stride = attempt.stride;
-    message->loss_sum = header.loss_sum;
-    message->micro_batches = header.micro_batches;
-    message->tokens = header.tokens;
-    const auto values = [&] {
+    const auto values = [&]() -> std::span<const float> {
+      if (all_reduce_) return all_reduce_->Of(job_.ShardRanges(shard));
       return replica_ ? replica_->Gradients(job_.ShardRanges(shard)) : std::span<const float>{};
     };
     // Weights are taken in while the gradients' buffer is full: an update worker that cannot

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "reference-trainer/all_reduce.h"
 #include "reference-trainer/missing_weights.h"
 #include "reference-trainer/parameter_fetch.h"
 #include "reference-trainer/worker.h"
@@ -25,8 +26,9 @@ class ComputeWorker : public Worker {
   std::optional<Admission::Attempt> NextAttempt();
   // Computes them and sends their sum.
   void Compute(const Admission::Attempt& attempt);
-  // One message per shard with the replica's gradient sum; `header` holds what they share.
-  void SendGradients(const Message& header, const Admission::Attempt& attempt);
+  // One message per shard with the replica's gradient sum, or its part of those with the sum of all
+  // workers; `header` holds what they share.
+  void SendGradients(const MessageFields& header, const Admission::Attempt& attempt);
   // Leaves or dies where that is due: at a fraction of what it does for a step.
   void MayDepart(uint64_t step, double progress);
   // Takes all weights that have arrived and installs the newest of each shard. The others are only
@@ -39,6 +41,7 @@ class ComputeWorker : public Worker {
   void Give(bool last);
 
   const std::unique_ptr<Replica> replica_;       // null where nothing is computed
+  const std::unique_ptr<AllReduce> all_reduce_;  // null where each sends its own gradients
   const std::unique_ptr<ParameterFetch> fetch_;  // null where weights are pushed
   std::vector<uint64_t> held_;                   // version of each shard's weights
   MissingWeights missing_;

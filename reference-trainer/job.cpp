@@ -13,6 +13,7 @@
 #include "reference-trainer/model/adamw.h"
 #include "reference-trainer/model/cpu_replica.h"
 #include "reference-trainer/model/cpu_shard.h"
+#include "reference-trainer/shaped_link.h"
 #include "reference-trainer/slow_device.h"
 #include "reference-trainer/transport_link.h"
 
@@ -113,6 +114,8 @@ void Job::MakeCoordinator(Transport* transport) {
 void Job::MakeLinks(Transport* transport) {
   const auto& [gradients_shape, gradients_codec] = options_.gradients;
   const auto& [weights_shape, weights_codec] = options_.weights;
+  Link::Shape ring = options_.all_reduce.hop;
+  ring.lanes = placement.compute_workers;  // each hop is a wire of its own
   if (!transport) {
     const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
     const ReliabilityOptions& reliability = options_.reliability;
@@ -120,9 +123,14 @@ void Job::MakeLinks(Transport* transport) {
                          options_.seed, placement.compute_workers, Pointers(update_signals), fail);
     weights = MakeLink("weights", weights_shape, reliability, reliability.weights, options_.seed,
                        options_.update_workers, Pointers(compute_signals), fail);
+    if (options_.all_reduce.on) {
+      all_reduce = std::make_unique<ShapedLink>("allreduce", ring, placement.compute_workers,
+                                                Pointers(compute_signals));
+    }
     return;
   }
-  constexpr int kGradientsTag = 16, kWeightsTag = kGradientsTag + TransportLink::kTags;
+  constexpr int kGradientsTag = 16, kWeightsTag = kGradientsTag + TransportLink::kTags,
+                kAllReduceTag = kWeightsTag + TransportLink::kTags;
   std::vector<int> compute_ranks, update_ranks;
   std::vector<TransportLink::Receiver> compute, update;
   for (uint64_t i = 0; i < placement.compute_workers; ++i) {
@@ -140,6 +148,10 @@ void Job::MakeLinks(Transport* transport) {
                                       *transport, kGradientsTag, annotations.gradients_codec);
   weights = std::make_unique<TransportLink>("weights", weights_shape, update_ranks, compute,
                                             *transport, kWeightsTag, annotations.weights_codec);
+  if (options_.all_reduce.on) {
+    all_reduce = std::make_unique<TransportLink>("allreduce", ring, compute_ranks, compute,
+                                                 *transport, kAllReduceTag, nullptr);
+  }
 }
 
 std::unique_ptr<Device> Job::MakeDevice(PoolRole pool, size_t index) const {
@@ -224,7 +236,19 @@ uint64_t Job::GradientBytes(size_t index) const {
   return ShardBytes(index, options_.gradient_bytes);
 }
 
+uint64_t Job::AllGradientBytes() const {
+  return options_.devices.emulated() ? options_.gradient_bytes : parameters_ * sizeof(float);
+}
+
 uint64_t Job::WeightBytes(size_t index) const { return ShardBytes(index, options_.weight_bytes); }
+
+double Job::AddSeconds(uint64_t bytes) const {
+  const DeviceOptions& devices = options_.devices;
+  if (devices.compute.profile.empty()) return 0;
+  constexpr double kAccesses = 3;  // reads both, writes one
+  return kAccesses * static_cast<double>(bytes) * devices.time_scale /
+         FindDeviceProfile(devices.compute.profile)->achieved_bytes_per_second();
+}
 
 CodecFigures Job::StatedCodec(const Codec& codec, CodecUse use) const {
   const DeviceOptions& devices = options_.devices;

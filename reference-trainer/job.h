@@ -57,9 +57,12 @@ class Job {
   // Micro-batch `data` of the corpus; null where nothing is computed. Any thread.
   std::shared_ptr<const Batch> ReadBatch(uint64_t data, uint64_t sequences) const;
 
-  // Bytes before encoding of shard `index`.
+  // Bytes before encoding of shard `index`, of all shards.
   uint64_t GradientBytes(size_t index) const;
+  uint64_t AllGradientBytes() const;
   uint64_t WeightBytes(size_t index) const;
+  // What adding `bytes` of floats to others takes on a compute worker, where that is stated.
+  double AddSeconds(uint64_t bytes) const;
   // What `codec` does to the values of a link on these devices, as stated.
   CodecFigures StatedCodec(const Codec& codec, CodecUse use) const;
   // Where its values lie among all; empty where nothing is computed.
@@ -87,6 +90,7 @@ class Job {
   std::unique_ptr<CoordinatorServer> coordinator_server;  // null but where others may ask
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
+  std::unique_ptr<Link> all_reduce;          // compute → compute; null without
   std::unique_ptr<ExpertLoad> expert_load;   // null without experts
   std::unique_ptr<DataLoader> loader;        // null: micro-batches are read when computed
   std::unique_ptr<Fetch> fetch;              // null where weights are pushed

@@ -30,6 +30,7 @@ struct MessageFields {
   uint64_t first = 0, stride = 1;              // micro-batch i of them is first + i × stride
   uint64_t micro_batches = 0;
   uint64_t tokens = 0;
+  uint64_t part = 0;  // all-reduce: the hop of its step that the message is
 
   bool probe() const { return step == POOLSCOPE_NO_VALUE; }
 };

@@ -50,11 +50,11 @@ struct Raw {
 
 constexpr double kMaxMs = 1e6;
 
-void AddLink(CLI::App& app, const std::string& name, const std::string& what, LinkOptions& link) {
+void AddWire(CLI::App& app, const std::string& name, const std::string& what, Link::Shape& shape) {
   const std::string group = "Links";
   app.add_option_function<std::string>(
          "--" + name + "-bandwidth",
-         [&link](const std::string& text) { link.shape.bytes_per_second = *ParseSuffixed(text); },
+         [&shape](const std::string& text) { shape.bytes_per_second = *ParseSuffixed(text); },
          what + ": bytes per second, suffix k, M or G; 0 is unlimited (default 0)")
       ->check([](const std::string& text) {
         return ParseSuffixed(text) ? "" : "'" + text + "' is no rate such as 500M or 2G";
@@ -63,11 +63,16 @@ void AddLink(CLI::App& app, const std::string& name, const std::string& what, Li
       ->group(group);
   app.add_option_function<double>(
          "--" + name + "-latency-ms",
-         [&link](double ms) { link.shape.latency_ns = std::llround(ms * 1e6); },
+         [&shape](double ms) { shape.latency_ns = std::llround(ms * 1e6); },
          what + ": latency in milliseconds (default 0)")
       ->check(CLI::Range(0.0, kMaxMs))
       ->type_name("MS")
       ->group(group);
+}
+
+void AddLink(CLI::App& app, const std::string& name, const std::string& what, LinkOptions& link) {
+  AddWire(app, name, what, link.shape);
+  const std::string group = "Links";
   app.add_option("--" + name + "-depth", link.shape.depth,
                  what + ": messages that each receiver's buffer holds")
       ->check(CLI::Range(size_t{1}, size_t{4096}))
@@ -230,6 +235,8 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddLink(app, "weights", "update to compute", options.weights);
   AddLink(app, "requests", "for weights, compute to update", options.requests);
   AddLink(app, "replicas", "of weights, update to update", options.replicas);
+  AddAllReduceOptions(app, options.all_reduce);
+  AddWire(app, "allreduce", "one compute worker to the next", options.all_reduce.hop);
   AddReliabilityOptions(app, options.reliability);
   AddFetchOptions(app, options.fetch);
   app.add_option("--link-probes", options.link_probes,
@@ -290,6 +297,9 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   if (const std::string error = CheckCuda(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckFetch(app, options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckReliability(app, options); !error.empty()) {
+    return WrongUsage(error);
+  }
+  if (const std::string error = CheckAllReduce(app, options); !error.empty()) {
     return WrongUsage(error);
   }
   if (const std::string error = CheckTransport(options); !error.empty()) {

@@ -9,6 +9,7 @@
 #include "reference-trainer/codec.h"
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
+#include "reference-trainer/options_all_reduce.h"
 #include "reference-trainer/options_checkpoint.h"
 #include "reference-trainer/options_cuda.h"
 #include "reference-trainer/options_device.h"
@@ -68,6 +69,7 @@ struct Options {
   Stale stale = Stale::kWait;
   LinkOptions gradients;
   LinkOptions weights;
+  AllReduceOptions all_reduce;
   uint64_t link_probes = 3;  // small messages on each link before step 0
   ReliabilityOptions reliability;
 

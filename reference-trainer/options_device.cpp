@@ -199,7 +199,8 @@ void ScaleTimes(Options& options) {
   }
   options.state.offload.bytes_per_second /= scale;
   options.checkpoint.bytes_per_second /= scale;
-  for (Link::Shape* shape : {&options.gradients.shape, &options.weights.shape}) {
+  for (Link::Shape* shape :
+       {&options.gradients.shape, &options.weights.shape, &options.all_reduce.hop}) {
     shape->bytes_per_second /= scale;
     shape->latency_ns = std::llround(static_cast<double>(shape->latency_ns) * scale);
   }

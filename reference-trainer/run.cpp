@@ -24,6 +24,10 @@ void AnnotateLinks(const Job& job) {
   poolscope_link("gradients", "compute", "update", job.gradients->capacity(),
                  job.gradients->lanes());
   poolscope_link("weights", "update", "compute", job.weights->capacity(), job.weights->lanes());
+  if (job.all_reduce) {
+    poolscope_link("allreduce", "compute", "compute", job.all_reduce->capacity(),
+                   job.all_reduce->lanes());
+  }
   if (!job.fetch) return;
   const auto link = [](const Link& each, const char* from) {
     poolscope_link(each.name().c_str(), from, "update", each.capacity(), each.lanes());
@@ -152,6 +156,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
   if (totals) {
     if (job.gradients) totals->gradients = job.gradients->traffic();
     if (job.weights) totals->weights = job.weights->traffic();
+    if (job.all_reduce) totals->all_reduce = job.all_reduce->traffic();
     if (job.fetch) totals->fetch = job.fetch->totals();
     if (job.fetch) totals->requests = job.fetch->requests->traffic();
     if (job.expert_load) totals->expert_tokens = job.expert_load->tokens();

@@ -11,7 +11,7 @@ namespace poolscope::trainer {
 
 // What a run adds up to beside its steps.
 struct RunTotals {
-  Link::Traffic gradients, weights, requests;
+  Link::Traffic gradients, weights, requests, all_reduce;
   std::optional<FetchTotals> fetch;
   std::vector<uint64_t> expert_tokens;  // by expert, over all layers; empty without experts
 };

@@ -16,6 +16,8 @@ void StepShares::Open(uint64_t step) {
   begun_ = step + 1;
   plan_ = pace_.Plan(step);
   own_.clear();
+  // Whose gradients others sent within a sum. All shards have done the step before the last one.
+  std::erase_if(taken_, [&](const auto& taken) { return taken.second.step + 1 < step; });
   const std::vector<uint64_t> members = membership_.Members(step);
   for (uint64_t i = 0; i < std::min<uint64_t>(members.size(), plan_.micro_batches); ++i) {
     Share share;
@@ -65,6 +67,7 @@ Admission::Attempt StepShares::Start(uint64_t worker, const Share& share) {
   attempt.micro_batches = share.micro_batches;
   attempt.data = plan_.first + share.first;
   attempt.sequences = plan_.sequences;
+  attempt.shares = std::min<uint64_t>(share.stride, plan_.micro_batches);
   Share& taken = taken_[attempt.number] = share;
   taken.worker = worker;
   taken.handed_over = !rules_.handovers;

@@ -64,10 +64,11 @@ class StepShares {
   uint64_t steps_;
   uint64_t begun_ = 0;  // steps that any worker has begun
   uint64_t started_ = 0;
-  StepPlan plan_;                    // of the newest step, begun_ − 1
-  std::map<uint64_t, Share> own_;    // by worker: its share of that step, not yet taken
-  std::deque<uint64_t> left_;        // micro-batches of it that a worker that has gone left undone
-  std::map<uint64_t, Share> taken_;  // by number, until every shard knows that it counts
+  StepPlan plan_;                  // of the newest step, begun_ − 1
+  std::map<uint64_t, Share> own_;  // by worker: its share of that step, not yet taken
+  std::deque<uint64_t> left_;      // micro-batches of it that a worker that has gone left undone
+  // By number, until every shard knows that it counts, or nobody asks any more.
+  std::map<uint64_t, Share> taken_;
 };
 
 }  // namespace poolscope::trainer

@@ -20,6 +20,7 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input) {
     const LinkTotals& link = input.totals.links[i];
     const LinkRow& ends = input.run.links[i];
     if (link.end_ns <= link.begin_ns) continue;
+    if (ends.from_pool == ends.to_pool) continue;  // what goes on inside a pool crosses none
     if (input.span.lossy) return {Abstain("exposed_traffic", input)};
     const double of_link = std::max(0.0, link.own_wait_share());
     if (link.traffic_share <= kTrafficShare && link.exposed_share <= kExposedShare &&

@@ -21,8 +21,8 @@ struct RuleInput {
 
 // Busy ratios of two pools differ by more than 20 points. kind: pool_ratio.
 std::vector<Finding> PoolImbalance(const RuleInput& input);
-// A link's traffic share is above 15 %, its exposed share above 10 %, or its receivers waited
-// because of it more than 25 % of their time. kind: compression.
+// Of a link between two pools, the traffic share is above 15 %, its exposed share above 10 %, or
+// its receivers waited because of it more than 25 % of their time. kind: compression.
 std::vector<Finding> ExposedTraffic(const RuleInput& input);
 // Senders stand blocked on a link's full buffers more than 3 % of their time. kind: buffer_depth.
 std::vector<Finding> BufferTooShallow(const RuleInput& input);

@@ -8,13 +8,15 @@ namespace poolscope {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-Finding FindingOf(double exposed_share, const std::string& gain_from) {
+std::vector<Finding> FindingsOf(double exposed_share, const std::string& gain_from,
+                                const std::string& to_pool = "update") {
   RunData run;
   run.pools = {{"r", "compute", "compute", 4}, {"r", "update", "update", 1}};
-  run.links = {{"r", "gradients", "compute", "update", 8, 1}};
+  run.links = {{"r", "gradients", "compute", to_pool, 8, 1}};
   WindowTotals totals;
   totals.links.push_back({.link = "gradients"});
   totals.links[0].transfers = 9;
@@ -28,7 +30,11 @@ Finding FindingOf(double exposed_share, const std::string& gain_from) {
   option.recommendation->predicted_speedup = 1.3;
   option.gain_from = gain_from;
   const AnalysedSpan span;
-  return ExposedTraffic({run, span, totals, advice}).at(0);
+  return ExposedTraffic({run, span, totals, advice});
+}
+
+Finding FindingOf(double exposed_share, const std::string& gain_from) {
+  return FindingsOf(exposed_share, gain_from).at(0);
 }
 
 TEST(ExposedTraffic, NothingExposed_SaysWhatTheGainComesFrom) {
@@ -44,6 +50,10 @@ TEST(ExposedTraffic, NothingExposed_SaysWhatTheGainComesFrom) {
 TEST(ExposedTraffic, Exposed_IsTooMuch) {
   EXPECT_THAT(FindingOf(0.2, "waiting for weights (9.0 ms)").summary,
               StartsWith("too much gradients traffic"));
+}
+
+TEST(ExposedTraffic, InsideAPool_IsNoTrafficBetweenPools) {
+  EXPECT_THAT(FindingsOf(0.2, "waiting", "compute"), IsEmpty());
 }
 
 }  // namespace

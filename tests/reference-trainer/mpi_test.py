@@ -61,6 +61,7 @@ class Processes(TracedRun):
         for ranks, arguments in ((3, ["--update-workers", "2"]),
                                  (3, ["--weights-codec", "1bit-delta", "--gradients-codec",
                                       "topk:0.1+lz4"]),
+                                 (4, ["--compute-workers", "3", "--compute-allreduce"]),
                                  (2, ["--join", "1@3", "--leave", "0@5"])):
             arguments = [*arguments, "--layers", "1", "--steps", "8"]
             losses = [[each["loss"] for each in self.steps(launcher, *arguments, *more)]
