@@ -20,7 +20,7 @@ constexpr uint32_t kAnyStream = ~0u;
 constexpr uint64_t kSlackNs = 50'000'000;
 
 constexpr uint32_t kRoundsToWait = 10;
-constexpr uint32_t kPatienceMs = 100;
+constexpr uint32_t kPatienceMs = 1000;
 
 enum Memory : uint32_t {
   kUnknown,

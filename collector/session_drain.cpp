@@ -130,7 +130,7 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns)
       return drained.error();
     }
   }
-  if (!alive) TakeOverflows(*state);
+  if (!alive) TakeLostByDeath(*state);
   if (auto taken = losses_.Take(store, *state, clock_, round.losses); !taken.ok()) {
     return taken.error();
   }
@@ -358,8 +358,8 @@ Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
 }
 
 // The process is dead: ranges beyond its threads' stacks, which would have been counted at their
-// ends, are lost now.
-void SessionDrain::TakeOverflows(SessionState& state) const {
+// ends, are lost now; and so is, where it did not exit, what CUPTI had not yet handed over.
+void SessionDrain::TakeLostByDeath(SessionState& state) const {
   LossState& loss = state.losses[static_cast<size_t>(LossCause::kOpenTableFull)];
   for (uint32_t i = 0; i < state.slots_used; ++i) {
     const auto view = reader_.Slot(i);
@@ -367,6 +367,11 @@ void SessionDrain::TakeOverflows(SessionState& state) const {
     if (loss.events == 0) loss.first_ticks = view->start_ticks;
     loss.last_ticks = clock_.newest_triple();
     loss.events += view->open_overflow;
+  }
+  for (const auto& [number, lane] : reader_.definitions().lanes) {
+    if (state.ended || lane.kind != LaneKind::kDeviceStream) continue;
+    const uint64_t ticks = clock_.newest_triple();
+    state.losses[static_cast<size_t>(LossCause::kUnknownCount)] = {1, ticks, ticks};
   }
 }
 

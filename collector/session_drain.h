@@ -138,7 +138,7 @@ class SessionDrain {
   }
   const CounterMeaning& MeaningOf(uint32_t counter);
   Status TakeOpenRanges(const SessionState& state, Round& round);
-  void TakeOverflows(SessionState& state) const;
+  void TakeLostByDeath(SessionState& state) const;
   Status Finish(Store& store, const SessionState& state, Round& round);
   Status FlushThread(Store& store, Thread& thread);
   Status SaveCursors(Store& store);

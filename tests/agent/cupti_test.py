@@ -1,0 +1,65 @@
+"""A job on a device, which a stand-in libcupti plays, read back with SQL from the store of its run."""
+
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+from tests.end_to_end.harness import BUILD, POOLSCOPE, EndToEnd, clean_environment  # noqa: E402
+
+JOB = str(BUILD / "tests" / "cuda_job")
+LIBRARY = str(BUILD / "tests" / "standin" / "libcupti.so")
+
+
+class Cupti(EndToEnd):
+    def play(self, lines, *flags, **environment):
+        self.run_program(
+            [POOLSCOPE, "run", "--no-report", "--store", self.store, *flags, "--", JOB, lines],
+            env=clean_environment(POOLSCOPE_CUPTI=LIBRARY, **environment))
+
+    def losses(self):
+        return {row["cause"]: row["events"]
+                for row in self.sql("SELECT cause, events FROM event_loss")}
+
+    def test_kernels_and_copies_are_in_the_store_with_what_launched_them(self):
+        self.play("cuda; push load; launch cudaMemcpyAsync_v3020 correlation=1; pop; push step;"
+                  "repeat 3000 launch cudaLaunchKernel_v7000 correlation=10; pop;"
+                  "copy correlation=1 bytes=4096; repeat 3000 kernel _Z4gemmPf correlation=10 for=7;"
+                  "kernel other stream=9 device=1 context=2")
+        rows = self.sql(
+            "SELECT name, thread, count(*) AS n, sum(end_ns - start_ns) AS ns, "
+            "min(json_extract(payload, '$.range')) AS first, "
+            "max(json_extract(payload, '$.range')) AS last, "
+            "count(DISTINCT json_extract(payload, '$.correlation')) AS launches "
+            "FROM event WHERE domain = 'cuda' AND kind = 'range' GROUP BY 1, 2 ORDER BY 1")
+        self.assertEqual([tuple(row.values()) for row in rows], [
+            ("_Z4gemmPf", "device 0 stream 7", 3000, 21_000_000, "step", "step", 3000),
+            ("copy pageable to device", "device 0 stream 7", 1, 10_000, "load", "load", 1),
+            ("other", "device 1 stream 9", 1, 10_000, None, None, 1)])
+        launcher = self.value("SELECT DISTINCT json_extract(payload, '$.launch_tid') FROM event "
+                              "WHERE name = '_Z4gemmPf'")
+        self.assertEqual(self.value(f"SELECT count(*) FROM thread WHERE tid = {launcher}"), 1)
+        self.assertEqual(self.losses(), {})
+
+    def test_what_is_lost_is_in_the_store_by_cause(self):
+        self.play("cuda; kernel k; drop 7; kernel k start=0; other kind=99")
+        self.assertEqual(self.losses(),
+                         {"device_dropped": 7, "device_time": 1, "device_unknown": 1})
+
+    def test_process_that_ends_without_exit_may_have_lost_device_activity(self):
+        self.play("cuda; kernel k; wait 300; kernel unflushed; _exit",
+                  POOLSCOPE_CUPTI_FLUSH_MS="20")
+        self.assertEqual(self.value("SELECT count(*) FROM event WHERE name = 'k'"), 1)
+        self.assertEqual(self.losses(), {"unknown_count": None})
+
+    def test_more_than_the_ring_holds_waits_for_the_collector(self):
+        self.play("cuda; burst 50000; wait 100; burst 50000", POOLSCOPE_RING_BYTES="1048576")
+        self.assertEqual(
+            self.value("SELECT count(*) FROM event WHERE domain = 'cuda' AND kind = 'range'"),
+            100_000)
+        self.assertEqual(self.losses(), {})
+
+
+if __name__ == "__main__":
+    unittest.main()
