@@ -1,6 +1,7 @@
 // loading_job WHAT...: does what a job's libraries do to load their tool, in the order given.
 //   nvtx   an NVTX range; the library is found by NVTX itself
-//   cuda   what cuInit does: loads $CUDA_INJECTION64_PATH, calls InitializeInjection
+//   cuda   what cuInit does: loads $CUDA_INJECTION64_PATH, calls InitializeInjection; then a kernel
+//          by the stand-in libcupti that $POOLSCOPE_CUPTI names
 //   nccl   what NCCL 2.28 does with its first communicator: loads $NCCL_PROFILER_PLUGIN, opens and
 //          closes a communicator with one all-reduce
 //   api    a range by the functions of poolscope/agent.h, in the process or by NVTX's variable
@@ -31,6 +32,13 @@ static void Cuda(void) {
   void* entry = Entry("CUDA_INJECTION64_PATH", "InitializeInjection");
   memcpy(&initialize, &entry, sizeof(entry));
   if (initialize() != 1) exit(4);
+  _Bool (*play)(const char*);
+  entry = Entry("POOLSCOPE_CUPTI", "standin_cupti_line");
+  memcpy(&play, &entry, sizeof(entry));
+  if (!play("launch cudaLaunchKernel_v7000 correlation=1") ||
+      !play("kernel gemm correlation=1 device=0 context=1 stream=7 at=100 for=50")) {
+    exit(4);
+  }
 }
 
 // ncclProfiler_v5_t and the members that a collective needs, where NCCL's header has them.
