@@ -1,21 +1,26 @@
 #include "advisor/window_totals.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 namespace poolscope {
 namespace {
 
 size_t At(State state) { return static_cast<size_t>(state); }
 
-// Keeps the rows wholly inside the span, if there is any.
+// Keeps, of each pool or link, the rows wholly inside the span, if it has any: in a run of a second
+// or two one pool's last window may end before the span's end and another's just after it.
 template <typename Row>
-void KeepInside(std::vector<Row>& rows, const AnalysedSpan& span) {
+void KeepInside(std::vector<Row>& rows, const AnalysedSpan& span, std::string Row::*name) {
   const auto inside = [&span](const Row& row) {
     return row.start_ns >= span.begin_ns && row.start_ns + row.window_ns <= span.end_ns;
   };
-  if (std::none_of(rows.begin(), rows.end(), inside)) return;
-  rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const Row& r) { return !inside(r); }),
-             rows.end());
+  std::set<std::string> seen;
+  for (const Row& row : rows) {
+    if (inside(row)) seen.insert(row.*name);
+  }
+  std::erase_if(rows, [&](const Row& row) { return !inside(row) && seen.contains(row.*name); });
 }
 
 template <typename Totals, typename Row>
@@ -133,8 +138,8 @@ Result<WindowTotals> SumWindows(const Store& store, const RunData& run, const An
   if (!worker_links) return worker_links.error();
   auto versions = store.VersionWindows(id, range);
   if (!versions) return versions.error();
-  KeepInside(*workers, span);
-  KeepInside(*links, span);
+  KeepInside(*workers, span, &WorkerWindowRow::pool);
+  KeepInside(*links, span, &LinkWindowRow::link);
   SumPools(*workers, totals);
   SumLinks(*links, totals);
   // Rows exist only where something happened: the span of the link's own windows decides.

@@ -87,6 +87,26 @@ TEST_F(ReportOf, MonolithicRun_HasOnePoolAndNoAdvice) {
   EXPECT_THAT(report.verdict, HasSubstr("One pool, busy 90.0 %")) << "balance is no word for it";
 }
 
+// One pool's worker is seen a moment longer than the last step, the other's a moment less.
+TEST_F(ReportOf, RunOfOneWindow_TellsOfBothPools) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 1'000'000'000, 1'900'000'000, true}).ok());
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_TRUE(
+        store.Put(StepRow{run_, i, 1'000'000'000 + i * 100'000'000LL, i + 1, 1, 1, {}}).ok());
+  }
+  for (const auto& [pool, window_ns] :
+       {std::pair("compute", 800'000'001), {"update", 600'000'000}}) {
+    ASSERT_TRUE(store.Put(PoolRow{run_, pool, pool, 1}).ok());
+    WorkerWindowRow window{run_, pool, 0, 1'000'000'000, window_ns, {}};
+    window.state_ns[static_cast<size_t>(State::kBusy)] = window_ns / 2;
+    window.state_ns[static_cast<size_t>(State::kIdle)] = window_ns - window_ns / 2;
+    ASSERT_TRUE(store.Put(window).ok());
+  }
+  const json document = Checked(Build(store));
+  for (const json& pool : document["pools"]) EXPECT_NEAR(pool["busy_ratio"], 0.5, 1e-8);
+}
+
 TEST_F(ReportOf, RangesOfNoPool_AreNamedWithTheRemedy) {
   Store store = Create();
   ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 0, 9'000'000'000, true}).ok());
