@@ -4,6 +4,7 @@ Elsewhere every function does nothing and gives 0.
 """
 
 import ctypes
+import math
 import os
 import types
 
@@ -35,6 +36,43 @@ _FUNCTIONS = {
     "counter": (_u64, _text),
     "sample": (None, _u64, _double),
 }
+_PLAIN = ("attached", "name", "begin", "end")  # are given what this module made
+
+
+def _number(value):
+    """Numbers of NumPy and PyTorch too; what is none does not apply."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        return NO_VALUE
+
+
+def _real(value):
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def words(*values):
+    try:
+        return Words(*values)
+    except TypeError:
+        return Words(*map(_number, values))
+
+
+def _forgiving(function):
+    """A mark never fails: what C's types refuse is converted, where that can be."""
+    converters = [_number if kind in (_u32, _u64) else _real if kind is _double else lambda v: v
+                  for kind in function.argtypes]
+
+    def called(*arguments):
+        try:
+            return function(*arguments)
+        except ctypes.ArgumentError:
+            return function(*(convert(v) for convert, v in zip(converters, arguments)))
+
+    return called
 
 
 def _libraries():
@@ -55,7 +93,7 @@ def _load():
             for name, (result, *arguments) in _FUNCTIONS.items():
                 function = getattr(library, "poolscope_agent_" + name)
                 function.restype, function.argtypes = result, arguments
-                functions[name] = function
+                functions[name] = function if name in _PLAIN else _forgiving(function)
             return types.SimpleNamespace(**functions)
         except (OSError, AttributeError):  # not there, or of another version
             continue

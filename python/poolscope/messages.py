@@ -1,6 +1,6 @@
 """Transfers: the messages on a link, stage by stage, at both ends."""
 
-from .interface import NO_VALUE, Words, agent, name_of
+from .interface import NO_VALUE, agent, name_of, words
 from .ranges import TRANSFER
 
 # The stages and kinds of fault of poolscope/annotate.h.
@@ -43,7 +43,7 @@ class Transfer:
 
     def _words(self, stage):
         wire_bytes = self.raw_bytes if self.wire_bytes is None else self.wire_bytes
-        return Words(stage, self.source, self.destination, self.sequence, self.version,
+        return words(stage, self.source, self.destination, self.sequence, self.version,
                      self.applied_version, self.raw_bytes, wire_bytes, self.step, self.micro_batch,
                      name_of(self.codec) if self.codec else 0)
 

@@ -183,6 +183,35 @@ class Marks(PythonJob):
         self.assertEqual([int(fault[k]) for k in ("kind", "source", "sequence", "bytes")],
                          [1, 1, 3, 99])
 
+    def test_numbers_of_other_kinds_are_taken_and_what_is_none_harms_nothing(self):
+        body = """
+            import poolscope
+            class Scalar:  # as of NumPy: no int, but one can be made of it
+                def __int__(self): return 9
+                def __float__(self): return 2.5
+            for number in (Scalar(), 9.0, "nothing", None, 2**70, -1):
+                with poolscope.work("worked", step=number) as work:
+                    work.version = number
+                with poolscope.wait_link("weights") as wait:
+                    wait.message(number, number)
+                message = poolscope.Transfer("gradients", number, number, number, raw_bytes=number)
+                with message.stage("apply"):
+                    pass
+                message.queue().end()
+                message.fault("retry", number)
+                poolscope.Counter("loss").sample(number)
+                poolscope.step(0, tokens=number, loss=number)
+                poolscope.worker("compute", number, "compute")
+                poolscope.link("gradients", "compute", "update", number, number)
+            print("done")
+        """
+        self.assertEqual(self.run_python(self.script(body))[0], "done\n")
+        unwatched, _ = self.run_program([sys.executable, self.script(body)],
+                                        env=clean_environment(PYTHONPATH=MODULE))
+        self.assertEqual(unwatched, "done\n")
+        steps = [row["payload"]["step"] for row in self.events("name = 'worked'")]
+        self.assertEqual(steps, [9, 9, None, None, 0, None])
+
     def test_where_nobody_watches_the_job_is_the_same(self):
         bare, _ = self.run_program([sys.executable, self.script(TRAINING)],
                                    env=clean_environment(PYTHONPATH=MODULE))
