@@ -5,12 +5,13 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace poolscope::agent::cupti {
 namespace {
 
-// Memory of further free ones goes back to the system.
-constexpr uint32_t kKeptBuffers = 16;
+// Of further free ones the memory goes back to the system.
+constexpr uint32_t kWarmBuffers = 16;
 constexpr uint32_t kNotOurs = ~0u;
 
 class Locked {
@@ -34,6 +35,7 @@ bool Buffers::Init() {
   const char* text = getenv("POOLSCOPE_CUPTI_BUFFERS");
   const unsigned long wanted = text != nullptr ? strtoul(text, nullptr, 10) : kMaxCuptiBuffers;
   free_count_ = static_cast<uint32_t>(std::clamp<unsigned long>(wanted, 2, kMaxCuptiBuffers));
+  cold_ = free_count_;
   for (uint32_t i = 0; i < free_count_; ++i) free_[i] = free_count_ - 1 - i;
   return true;
 }
@@ -50,7 +52,8 @@ uint32_t Buffers::IndexOf(const uint8_t* buffer) const {
 uint8_t* Buffers::Give() {
   const Locked lock(&mutex_);
   if (free_count_ == 0) return nullptr;
-  return memory_ + free_[--free_count_] * kCuptiBufferBytes;
+  cold_ = std::min(cold_, --free_count_);
+  return memory_ + free_[free_count_] * kCuptiBufferBytes;
 }
 
 bool Buffers::Fill(uint8_t* buffer, size_t valid_bytes) {
@@ -75,20 +78,17 @@ uint8_t* Buffers::Take(size_t* valid_bytes) {
 
 void Buffers::PutBack(uint8_t* buffer) {
   pthread_mutex_lock(&mutex_);
-  const bool keep = free_count_ < kKeptBuffers;
+  const bool warm = free_count_ - cold_ < kWarmBuffers;
   pthread_mutex_unlock(&mutex_);
-  if (keep) {
+  if (warm) {
     memset(buffer, 0, kCuptiBufferBytes);
   } else {
     madvise(buffer, kCuptiBufferBytes, MADV_DONTNEED);  // reads as zeros
   }
   const Locked lock(&mutex_);
-  free_[free_count_++] = IndexOf(buffer);
-}
-
-bool Buffers::AnyFilled() {
-  const Locked lock(&mutex_);
-  return filled_count_ != 0;
+  free_[free_count_] = IndexOf(buffer);
+  if (!warm) std::swap(free_[cold_++], free_[free_count_]);
+  ++free_count_;
 }
 
 }  // namespace poolscope::agent::cupti

@@ -25,16 +25,14 @@ class Buffers {
   uint8_t* Take(size_t* valid_bytes);
   void PutBack(uint8_t* buffer);
 
-  bool AnyFilled();
-
  private:
   uint32_t IndexOf(const uint8_t* buffer) const;
 
   uint8_t* memory_ = nullptr;  // kMaxCuptiBuffers of them, touched as they are used
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   // Guarded by mutex_.
-  uint32_t free_[kMaxCuptiBuffers] = {};
-  uint32_t free_count_ = 0;
+  uint32_t free_[kMaxCuptiBuffers] = {};  // the first cold_ of them take no memory
+  uint32_t free_count_ = 0, cold_ = 0;
   struct {
     uint32_t index;
     uint32_t valid_bytes;
