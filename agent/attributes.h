@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "agent/nvtx.h"
-#include "agent/schema.h"
+#include "agent/payload_words.h"
 #include "agent/text.h"
 
 namespace poolscope::agent {

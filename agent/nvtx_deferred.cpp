@@ -3,6 +3,7 @@
 
 #include "agent/clocks.h"
 #include "agent/hooks.h"
+#include "agent/payload_words.h"
 #include "agent/process.h"
 #include "agent/registry.h"
 #include "agent/schema.h"

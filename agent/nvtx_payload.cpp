@@ -1,6 +1,7 @@
 // NVTX's payload extension: schemas, and ranges and marks that carry structured payloads.
 
 #include "agent/hooks.h"
+#include "agent/payload_words.h"
 #include "agent/process.h"
 #include "agent/registry.h"
 #include "agent/schema.h"

@@ -13,6 +13,7 @@ namespace {
 struct OwnField {
   const char* name;
   FieldType type;
+  bool repeats = false;
 };
 struct OwnLayout {
   const char* name;
@@ -29,6 +30,10 @@ constexpr OwnLayout kLayouts[] = {
       {"object", FieldType::kUint64},
       {"domain", FieldType::kString}}},
     {"nvtx.scope", {{"scope", FieldType::kString}}},
+    {"nvtx.uints", {{"values", FieldType::kUint64, true}}},
+    {"nvtx.ints", {{"values", FieldType::kInt64, true}}},
+    {"nvtx.doubles", {{"values", FieldType::kDouble, true}}},
+    {"nvtx.strings", {{"values", FieldType::kString, true}}},
 };
 
 std::atomic<uint32_t> names[std::size(kLayouts)];  // 0: not defined yet
@@ -39,7 +44,8 @@ uint32_t DefineOwn(const OwnLayout& layout) {
   uint32_t count = 0;
   for (const OwnField& field : layout.fields) {
     if (field.name == nullptr) break;
-    fields[count++] = {InternText(field.name), static_cast<uint16_t>(field.type), 0};
+    fields[count++] = {InternText(field.name), static_cast<uint16_t>(field.type),
+                       static_cast<uint16_t>(field.repeats ? 1 : 0)};
   }
   const bool defined =
       name != kOverflowString && session.Define(DefinitionKind::kSchema, name, fields,

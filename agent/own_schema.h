@@ -11,6 +11,10 @@ enum class OwnSchema : uint32_t {
   kObject,  // nvtx.object  what, kind (strings), id: of a mark named as the object
   kSync,    // nvtx.sync    what (string), object (its number), domain (string)
   kScope,   // nvtx.scope   scope (string): of events that came in a batch
+  kUints,   // nvtx.uints   values (array): a payload of plain values, likewise the next three
+  kInts,
+  kDoubles,
+  kStrings,
 };
 
 // The string id of its name. 0: the session has no room for it (counted). Takes locks when it is

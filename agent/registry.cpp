@@ -92,8 +92,24 @@ bool SameLayout(const Schema& a, const Schema& b) {
   return a.field_count == b.field_count && a.static_bytes == b.static_bytes &&
          a.message_field == b.message_field && a.category_field == b.category_field &&
          a.begin_field == b.begin_field && a.end_field == b.end_field && a.clock == b.clock &&
-         a.partial == b.partial && a.enum_bytes == b.enum_bytes &&
-         std::equal(a.fields, a.fields + a.field_count, b.fields);
+         a.partial == b.partial && a.enum_bytes == b.enum_bytes && a.part_count == b.part_count &&
+         std::equal(a.fields, a.fields + a.field_count, b.fields) &&
+         std::equal(a.parts, a.parts + a.part_count, b.parts);
+}
+
+// A group of its own for each array and member of a union.
+bool DefineParts(Schema* schema) {
+  for (uint32_t i = 0; i < schema->part_count; ++i) {
+    const Part& part = schema->parts[i];
+    const bool repeats = part.shape != Part::kOne && part.source != Source::kTextInPlace;
+    const SchemaFieldDef field = {part.name, static_cast<uint16_t>(TypeOf(part.source)),
+                                  static_cast<uint16_t>(repeats ? 1 : 0)};
+    schema->part_names[i] = InternJoined(schema->name, '.', part.name);
+    if (!session.Define(DefinitionKind::kSchema, schema->part_names[i], &field, sizeof(field), 0)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // The schema's place in the table; a new one is told to the session. ~0: too many.
@@ -125,6 +141,7 @@ uint32_t PlaceSchema(uint32_t base_name, Schema* schema) {
       return ~0u;
     }
   }
+  if (!DefineParts(schema)) return ~0u;
   schemas[count] = *schema;
   schema_base_names[count] = base_name;
   schema_count.store(count + 1, std::memory_order_release);

@@ -1,16 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 
 #include "agent/nvtx.h"
-#include "agent/own_schema.h"
 #include "trace/limits.h"
-#include "trace/thread_writer.h"
+#include "trace/session_format.h"
 
-// NVTX payload schemas: from a registered layout to the session's 8-byte fields.
+// NVTX payload schemas: from a registered layout to the session's 8-byte fields. What has a fixed
+// place and one value is a field; arrays and members of unions are parts.
 
 namespace poolscope::agent {
+
+inline constexpr uint32_t kMaxSchemaParts = 16;
 
 // How a value of the job's memory becomes one 8-byte word.
 enum class Source : uint8_t {
@@ -26,9 +27,14 @@ enum class Source : uint8_t {
   kBfloat16,
   kFloat32,
   kFloat64,
-  kStringHandle,  // NVTX registered string
-  kTextAddress,   // char*, terminated
-  kTextInPlace,   // char[n], terminated or not
+  kInt128,  // these three as doubles
+  kUint128,
+  kLongDouble,
+  kStringHandle,   // NVTX registered string
+  kTextAddress,    // char*, terminated
+  kText16Address,  // of UTF-16 units
+  kText32Address,  // of UTF-32 units
+  kTextInPlace,    // char[n], terminated or not
 };
 
 struct Field {
@@ -40,10 +46,48 @@ struct Field {
   bool operator==(const Field&) const = default;
 };
 
+// Where a length, or the number of a union's member, stands.
+struct Reference {
+  enum Kind : uint8_t {
+    kNone,
+    kEntry,    // of the schema's entry of this index: while it is laid out
+    kAt,       // at this offset of the payload
+    kPart,     // the value of this part; of an array, the product of all
+    kPayload,  // in the event's payload of this index; the product of all its values
+  };
+  Kind kind;
+  Source source;
+  uint32_t at;
+
+  bool operator==(const Reference&) const = default;
+};
+
+// An array or a member of a union: recorded as a group of its own after the schema's.
+struct Part {
+  enum Shape : uint8_t { kOne, kFixed, kTerminated, kCounted };
+  enum Where : uint8_t { kHere, kAddress, kFromBase, kFromHere };
+
+  uint32_t name;    // string id
+  uint32_t offset;  // of the entry; kFollows: after the part before
+  uint32_t stride;  // from element to element
+  uint32_t bytes;   // of an element
+  uint32_t count;   // kFixed
+  uint32_t member;  // recorded only where `selector` says this
+  Reference length, selector;
+  Source source;
+  Shape shape;
+  Where where;
+  bool trusted;  // an address outside of the event's payloads is good too
+
+  bool operator==(const Part&) const = default;
+};
+inline constexpr uint32_t kFollows = ~0u;
+
 struct Schema {
   uint32_t name = 0;         // string id, unique among the session's schemas
-  uint32_t field_count = 0;  // 0: nothing of it can be recorded
-  uint32_t static_bytes = 0;
+  uint32_t field_count = 0;  // with part_count 0 too: nothing of it can be recorded
+  uint32_t part_count = 0;
+  uint32_t static_bytes = 0;   // a payload has at least so many
   int32_t message_field = -1;  // the field that names the event; of these -1: none does
   int32_t category_field = -1;
   int32_t begin_field = -1;  // when the event began, or was
@@ -51,44 +95,26 @@ struct Schema {
   uint64_t clock = 0;       // that these times are in (agent/clocks.h)
   bool partial = false;     // has fields that cannot be recorded
   bool plain = false;       // all 8 bytes wide and in order: copied as they are
+  bool is_union = false;    // all are parts
   uint32_t enum_bytes = 0;  // not 0: an enumeration, an integer of this size
   Field fields[kMaxSchemaFields];
+  Part parts[kMaxSchemaParts];
+  uint32_t part_names[kMaxSchemaParts];  // string ids of the groups' schemas
 };
 
 // Lays the schema out; names of fields are interned. `nested` finds the schemas it refers to.
 void LayOut(const nvtxPayloadSchemaAttr_t& attributes,
             const Schema* (*nested)(uint32_t domain, uint64_t id), uint32_t domain, Schema* schema);
 
-// The 8-byte value of a predefined NVTX type, and how many bytes it takes; 0: not a number here.
+struct Number {
+  uint32_t bytes;  // 0: no number that fits 8 bytes
+  Source source;
+};
+Number NumberOf(uint64_t type);  // of a predefined NVTX type; string handles are numbers here
+
+// The 8-byte value of a predefined NVTX type, and how many bytes it takes; 0: not a number.
 uint32_t NumberSource(uint64_t type, Source* source);
 uint64_t ReadValue(const void* at, Source source);
 FieldType TypeOf(Source source);
-
-// Payload words of one event while it is being recorded.
-class PayloadWords {
- public:
-  // Adds a group for each payload; what cannot be recorded is counted as kPayloadTooLarge.
-  void Add(ThreadWriter& writer, uint32_t domain, const nvtxPayloadData_t* payloads, size_t count);
-
-  // Adds a group of one of the agent's schemas.
-  void AddOwn(ThreadWriter& writer, OwnSchema schema, std::initializer_list<uint64_t> values);
-
-  uint32_t count() const { return count_; }
-  const uint64_t* words() const { return words_; }
-  uint32_t message() const { return message_; }  // string id, 0: no payload names the event
-  uint32_t category() const { return category_; }
-
- private:
-  bool AddOne(ThreadWriter& writer, uint32_t domain, const nvtxPayloadData_t& payload);
-
-  uint32_t count_ = 0;
-  uint32_t message_ = 0;
-  uint32_t category_ = 0;
-  uint64_t words_[kMaxPayloadWords];
-};
-
-inline EventPayload PayloadOf(const PayloadWords& words) {
-  return {.value = 0, .flags = 0, .words = words.count(), .groups = words.words()};
-}
 
 }  // namespace poolscope::agent

@@ -40,6 +40,20 @@ uint32_t InternWide(const wchar_t* text) {
   return InternBytes(utf8, static_cast<size_t>(at - utf8));
 }
 
+uint32_t InternUtf16(const char16_t* text) {
+  if (text == nullptr) return 0;
+  char utf8[kMaxStringBytes + 8];
+  char* at = utf8;
+  for (; *text != 0 && at < utf8 + kMaxStringBytes + 1; ++text) {
+    uint32_t code = *text;
+    if (code >= 0xd800 && code < 0xdc00 && text[1] >= 0xdc00 && text[1] < 0xe000) {
+      code = 0x10000 + ((code - 0xd800) << 10) + (*++text - 0xdc00u);
+    }
+    at = AppendUtf8(at, code);
+  }
+  return InternBytes(utf8, static_cast<size_t>(at - utf8));
+}
+
 uint32_t InternJoined(uint32_t a, char separator, uint32_t b) {
   if (a == 0 || b == 0) return a + b;
   char text[2 * kMaxStringBytes + 1];

@@ -12,6 +12,7 @@ namespace poolscope::agent {
 // The string id of a name, by content. Null is no name (0).
 uint32_t InternText(const char* text);
 uint32_t InternWide(const wchar_t* text);  // UTF-32 to UTF-8, invalid code points as U+FFFD
+uint32_t InternUtf16(const char16_t* text);
 uint32_t InternBytes(const char* text, size_t bytes);
 
 // "a/b" of two strings; the other one where one is 0.

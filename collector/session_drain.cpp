@@ -332,7 +332,9 @@ Status SessionDrain::TakePayload(Store& store, std::span<const uint64_t> payload
     const auto strings = string_fields_.find(schema);
     for (size_t i = 0; i < count; ++i) {
       uint64_t value = payload[at + 1 + i];
-      if (strings != string_fields_.end() && i < strings->second.size() && strings->second[i]) {
+      // An array has one field for all.
+      if (strings != string_fields_.end() &&
+          strings->second[std::min(i, strings->second.size() - 1)]) {
         auto text = StoreString(
             store, value < reader_.definitions().strings.size() ? static_cast<uint32_t>(value) : 0);
         if (!text.ok()) return text.error();

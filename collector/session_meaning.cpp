@@ -30,8 +30,9 @@ Status SessionDrain::TakeDefinitions(Store& store) {
       std::vector<Store::SchemaField> columns;
       std::vector<bool> strings;
       for (const SchemaFieldDef& field : fields) {
-        static constexpr char kLetters[] = {'u', 'u', 'i', 'd', 's'};
-        columns.push_back({known.strings[field.name], kLetters[field.type]});
+        static constexpr char kLetters[] = {'u', 'u', 'i', 'd', 's', 'U', 'U', 'I', 'D', 'S'};
+        columns.push_back(
+            {known.strings[field.name], kLetters[field.type + (field.repeats == 1 ? 5 : 0)]});
         strings.push_back(field.type == static_cast<uint16_t>(FieldType::kString));
       }
       if (std::find(strings.begin(), strings.end(), true) != strings.end()) {

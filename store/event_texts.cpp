@@ -99,6 +99,15 @@ void EventTexts::AppendValue(uint64_t value, char type, std::string& json) {
   }
 }
 
+void EventTexts::AppendArray(std::span<const uint64_t> words, char type, std::string& json) {
+  json += '[';
+  for (const uint64_t word : words) {
+    if (json.back() != '[') json += ',';
+    AppendValue(word, static_cast<char>(type - 'A' + 'a'), json);
+  }
+  json += ']';
+}
+
 std::string EventTexts::Payload(const EventBatch& batch, const Event& event) {
   std::string json;
   std::set<std::string> used;
@@ -110,7 +119,8 @@ std::string EventTexts::Payload(const EventBatch& batch, const Event& event) {
     const size_t count = std::min<size_t>(batch.words[at] >> 32, end - at - 1);
     const bool only = at + 1 + count == end && json.empty();
     const std::vector<Field>& fields = Fields(schema);
-    for (size_t i = 0; i < count; ++i) {
+    const bool is_array = fields.size() == 1 && fields[0].type < 'a';
+    for (size_t i = 0; i < (is_array ? 1 : count); ++i) {
       std::string name = i < fields.size() ? fields[i].name : std::to_string(i);
       if (!only && !used.insert(name).second) {
         const std::string* schema_name = Text(schema);
@@ -119,7 +129,11 @@ std::string EventTexts::Payload(const EventBatch& batch, const Event& event) {
       json += json.empty() ? '{' : ',';
       AppendQuoted(name, json);
       json += ':';
-      AppendValue(batch.words[at + 1 + i], i < fields.size() ? fields[i].type : 'u', json);
+      if (is_array) {
+        AppendArray({batch.words.data() + at + 1, count}, fields[0].type, json);
+      } else {
+        AppendValue(batch.words[at + 1 + i], i < fields.size() ? fields[i].type : 'u', json);
+      }
     }
     at += 1 + count;
   }

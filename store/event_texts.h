@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -33,6 +34,7 @@ class EventTexts {
   };
   const std::vector<Field>& Fields(uint32_t schema);
   void AppendValue(uint64_t value, char type, std::string& json);
+  void AppendArray(std::span<const uint64_t> words, char type, std::string& json);
 
   sqlite3* db_;
   std::unordered_map<uint32_t, std::string> texts_;

@@ -120,9 +120,9 @@ static_assert(sizeof(DefinitionHeader) == 16);
 
 enum class FieldType : uint16_t { kUint64 = 1, kInt64 = 2, kDouble = 3, kString = 4 };
 struct SchemaFieldDef {
-  uint32_t name;  // string id
-  uint16_t type;  // FieldType; narrower integers and floats are widened by the agent
-  uint16_t reserved;
+  uint32_t name;     // string id
+  uint16_t type;     // FieldType; narrower integers and floats are widened by the agent
+  uint16_t repeats;  // 1: an array, all of the group's values; the only field
 };
 static_assert(sizeof(SchemaFieldDef) == 8);
 

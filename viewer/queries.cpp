@@ -86,6 +86,17 @@ Status AddFields(const Store& store, const Event& event, const EventBatch& batch
     if (!fields) return fields.error();
     Result<std::string> name = store.String(schema);
     if (!name) return name.error();
+    if (fields->size() == 1 && (*fields)[0].type < 'a') {  // an array
+      Store::SchemaField field = (*fields)[0];
+      field.type = static_cast<char>(field.type - 'A' + 'a');
+      std::string text;
+      for (size_t i = 0; i < count; ++i) {
+        text += (i == 0 ? "" : ", ") + FieldText(store, field, batch.words[at + 1 + i], *name);
+      }
+      details.fields.emplace_back(Readable(field.name), text);
+      at += 1 + count;
+      continue;
+    }
     for (size_t i = 0; i < count && i < fields->size(); ++i) {
       const Store::SchemaField& field = (*fields)[i];
       details.fields.emplace_back(Readable(field.name),

@@ -1,5 +1,6 @@
 """What NVTX's less used calls say, read back with SQL from the store of a run."""
 
+import json
 import pathlib
 import sys
 import unittest
@@ -32,6 +33,18 @@ class Nvtx(EndToEnd):
             self.column("SELECT name FROM event "
                         "WHERE json_extract(payload, '$.color') = 0xff00ff80"),
             ["green"])
+
+    def test_arrays_and_unions_are_values_of_the_payload(self):
+        self.after("nvtx_payloads")
+        def payload(name):
+            return json.loads(self.value(f"SELECT payload FROM event WHERE name = '{name}'"))
+        self.assertEqual(payload("arrays"), {
+            "length": 2, "fixed": [-1, 2, -3], "values": [0.5, -1.5], "shape": [7, 8, 9],
+            "dimensions": [4, 5]})
+        self.assertEqual(payload("union of a real number"), {"kind": 1, "value.real": 0.75})
+        self.assertEqual(
+            self.column("SELECT name FROM event WHERE json_extract(payload, '$.fixed[2]') = -3"),
+            ["arrays"])
 
     def test_events_and_samples_of_the_past_lie_in_order_on_the_timeline(self):
         self.after("nvtx_extensions", "event_batch", "counter_batch")

@@ -142,7 +142,13 @@ ViewedEvent ReadRecord(const SessionView& view, const Schemas& schemas, const ui
     const auto schema = static_cast<uint32_t>(words[at]);
     const auto count = static_cast<uint32_t>(words[at] >> 32);
     const auto& fields = schemas.by_id.at(schema);
-    for (uint32_t i = 0; i < count; ++i) {
+    if (fields.size() == 1 && fields[0].repeats == 1) {
+      std::string& text = event.payload[view.strings.at(schema)][view.strings.at(fields[0].name)];
+      for (uint32_t i = 0; i < count; ++i) {
+        text += (i == 0 ? "" : " ") + FieldText(view, fields[0], words[at + 1 + i]);
+      }
+    }
+    for (uint32_t i = 0; i < count && fields[0].repeats == 0; ++i) {
       event.payload[view.strings.at(schema)][view.strings.at(fields.at(i).name)] =
           FieldText(view, fields.at(i), words[at + 1 + i]);
     }
