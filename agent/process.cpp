@@ -9,6 +9,7 @@
 #include "agent/lanes.h"
 #include "agent/nccl_operations.h"
 #include "agent/registry.h"
+#include "trace/run_directory.h"
 
 namespace poolscope::agent {
 
@@ -121,6 +122,7 @@ void Say(const char* what, const char* why) {
 void SwitchOff(const char* why) {
   if (state.exchange(State::kOff) == State::kOff) return;
   session.MarkAgentOff();
+  if (!session.started()) LeaveNote(why);
   Say("off", why);
 }
 

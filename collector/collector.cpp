@@ -124,6 +124,11 @@ Status Collector::Discover() {
   expecting_ = false;
   for (const RunFolder& folder : folders_) {
     folder.ClearNotice();
+    for (const RunFolder::Note& note : folder.TakeNotes()) {
+      warnings_.push_back(fmt::format("process {} was not recorded: {}", note.pid, note.why));
+      unrecorded_.push_back(
+          {note.run_id, "", "agent_off", "process " + note.pid, {}, note.epoch_ns, note.epoch_ns});
+    }
     for (const auto& path : folder.Sessions()) {
       if (sessions_.count(path) != 0 || refused_.count(path) != 0) continue;
       auto reader = SessionReader::Open(path, options_.owners);
@@ -171,7 +176,7 @@ Result<Collector::Drained> Collector::Drain() {
   Drained drained;
   drained.expecting = expecting_;
   const int64_t now_ns = MonotonicNs();
-  if (sessions_.empty()) {
+  if (sessions_.empty() && unrecorded_.empty()) {
     if (metrics_ != nullptr) metrics_->Take(Metrics::Health{});
     ForgetOldRuns();
     return drained;
@@ -227,6 +232,9 @@ Result<Collector::Drained> Collector::Drain() {
     if (!std::exchange(run->changed, false)) continue;
     if (auto put = store_->Put(run->row); !put.ok()) return fail(put.error());
   }
+  for (const EventLossRow& row : unrecorded_) {
+    if (auto put = store_->Put(row); !put.ok()) return fail(put.error());
+  }
   for (const LiveAdvice::Advice& advice : advice_) {
     for (const FindingRow& row : advice.rows) {
       if (auto put = store_->Put(row); !put.ok()) return fail(put.error());
@@ -234,6 +242,7 @@ Result<Collector::Drained> Collector::Drain() {
   }
   if (auto committed = store_->Commit(); !committed.ok()) return fail(committed.error());
   events_ += drained.events;
+  unrecorded_.clear();
 
   // From here on the store has it: space may be used again, files of the dead may go.
   for (auto it = sessions_.begin(); it != sessions_.end();) {

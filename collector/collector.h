@@ -106,6 +106,7 @@ class Collector {
   std::set<std::filesystem::path> refused_;
   std::vector<LiveAdvice::Advice> advice_;
   std::vector<std::string> warnings_;
+  std::vector<EventLossRow> unrecorded_;  // processes without a session, to be stored
   uint64_t events_ = 0;
   uint64_t lost_ = 0;
   int64_t last_round_ns_ = 0;

@@ -100,6 +100,31 @@ void RunFolder::ClearNotice() const {
   }
 }
 
+std::vector<RunFolder::Note> RunFolder::TakeNotes() const {
+  std::vector<Note> notes;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::filesystem::path& path = it->path();
+    struct stat info;
+    if (path.extension() != kNoteSuffix || lstat(path.c_str(), &info) != 0 ||
+        !S_ISLNK(info.st_mode)) {
+      continue;
+    }
+    char why[512];
+    const ssize_t bytes = readlink(path.c_str(), why, sizeof(why));
+    const std::string name = path.stem().string();
+    const size_t dot = name.find('.');
+    if (bytes > 0 && dot != std::string::npos) {
+      notes.push_back({name.substr(0, dot), name.substr(dot + 1),
+                       std::string(why, static_cast<size_t>(bytes)),
+                       int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec});
+    }
+    unlink(path.c_str());
+  }
+  return notes;
+}
+
 std::vector<std::filesystem::path> RunFolder::SessionsIn(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
   std::error_code error;

@@ -37,6 +37,14 @@ class RunFolder {
   void ClearNotice() const;
   // Names that end as session files do, in order.
   std::vector<std::filesystem::path> Sessions() const { return SessionsIn(path_); }
+  // What processes without a session left: why (trace/run_directory.h). Each is taken once.
+  struct Note {
+    std::string run_id;  // "-": none
+    std::string pid;
+    std::string why;
+    int64_t epoch_ns = 0;
+  };
+  std::vector<Note> TakeNotes() const;
   static std::vector<std::filesystem::path> SessionsIn(const std::filesystem::path& folder);
 
  private:

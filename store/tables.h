@@ -252,9 +252,9 @@ struct Table<EventLossRow> {
   static constexpr char kMeaning[] = "events known to be missing";
   static void Describe(auto& visit, auto& row) {
     visit.Key("run_id", row.run_id, kRunKey);
-    visit.Key("session_id", row.session_id, "process");
+    visit.Key("session_id", row.session_id, "process, '' where it has none");
     visit.Key("cause", row.cause, "such as ring_full");
-    visit.Key("place", row.place, "session, thread 1234 or collector");
+    visit.Key("place", row.place, "session, thread 1234, collector or process 1234");
     visit("events", row.events, "how many, NULL where not known");
     visit("first_ns", row.first_ns, "the first of them");
     visit("last_ns", row.last_ns, "the last of them");

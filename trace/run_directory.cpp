@@ -75,6 +75,14 @@ void SweepFile(int directory, const char* name) {
   close(file);
 }
 
+void SweepNote(int directory, const char* name) {
+  struct stat info;
+  if (fstatat(directory, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+      int64_t{time(nullptr)} - info.st_mtime > kAnyAgeSeconds) {
+    unlinkat(directory, name, 0);
+  }
+}
+
 struct DirectoryEntry {  // what getdents64 gives
   uint64_t inode;
   int64_t next;
@@ -126,6 +134,22 @@ int OpenRunDirectory(Reason* why) {
   return -1;
 }
 
+void LeaveNote(const char* why) {
+  Reason unused;
+  const int directory = OpenRunDirectory(&unused);
+  if (directory < 0) return;
+  const char* run = secure_getenv("POOLSCOPE_RUN_ID");
+  char name[64];
+  snprintf(name, sizeof(name), "%.32s.%d%s",
+           run != nullptr && strchr(run, '/') == nullptr ? run : "-", getpid(), kNoteSuffix);
+  if (symlinkat(why, directory, name) != 0) {
+    char cut[100];  // tmpfs keeps a short one beside its name
+    snprintf(cut, sizeof(cut), "%s", why);
+    if (symlinkat(cut, directory, name) != 0) errno = 0;
+  }
+  close(directory);
+}
+
 void SweepRunDirectory(int directory) {
   const int listing = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (listing < 0) return;
@@ -137,6 +161,7 @@ void SweepRunDirectory(int directory) {
     for (long at = 0; at < got; ++names) {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(entries + at);
       if (HasSuffix(entry->name, kSessionSuffix)) SweepFile(directory, entry->name);
+      if (HasSuffix(entry->name, kNoteSuffix)) SweepNote(directory, entry->name);
       at += entry->bytes;
     }
   }

@@ -16,4 +16,9 @@ int OpenRunDirectory(Reason* why);
 // 1024 names at most; files that are locked, unreadable or of a foreign kind stay.
 void SweepRunDirectory(int directory);
 
+// A process without a session says so to the collector, by a link in the folder that is named
+// <run id, or ->.<pid>.off and whose target is the reason: that needs no room even on a full tmpfs.
+inline constexpr char kNoteSuffix[] = ".off";
+void LeaveNote(const char* why);
+
 }  // namespace poolscope
