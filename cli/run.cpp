@@ -316,9 +316,11 @@ int Run(const Arguments& arguments) {
   sigset_t signals;
   sigset_t before;
   sigemptyset(&signals);
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2}) {
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGALRM,
+                           SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, SIGPWR}) {
     sigaddset(&signals, number);
   }
+  for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) sigaddset(&signals, number);
   sigprocmask(SIG_BLOCK, &signals, &before);
 
   CollectorChild collector(options);

@@ -64,6 +64,23 @@ class Run(EndToEnd):
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(60), 41)
 
+    def test_signals_that_batch_systems_send_are_passed_on(self):
+        numbers = [signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGALRM, signal.SIGXCPU,
+                   signal.SIGPWR, signal.SIGRTMIN + 3]
+        process = self.start([POOLSCOPE, "run", "--no-report", "--store", self.store, "--",
+                              sys.executable, "-c",
+                              "import signal, sys\n"
+                              "for n in sys.argv[1:]:\n"
+                              "    signal.signal(int(n), lambda n, _: print(n, flush=True))\n"
+                              "print('ready', flush=True)\n"
+                              "while True: signal.pause()\n", *map(str, map(int, numbers))])
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for number in numbers:
+            process.send_signal(number)
+            self.assertEqual(process.stdout.readline(), f"{int(number)}\n")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
+
     def test_ctrl_c_at_a_terminal_reaches_the_job_once(self):
         pid, terminal = pty.fork()
         if pid == 0:
