@@ -69,8 +69,8 @@ class Activity:
 
 
 class Progress:
-    """Steps of this process. They are those of the first optimizer that steps, and rank 0 alone
-    tells them: the update is one, however many ranks make it."""
+    """Steps of this process. They are those of the first optimizer that steps, and number 0 alone
+    tells them: the update is one, however many processes make it."""
 
     def __init__(self):
         self.step = self.micro_batches = 0
@@ -137,11 +137,17 @@ def leave_alone():
 
 
 def rank():
+    """The process's number among those that train together: of torch.distributed, of its launcher,
+    or among its parent's children by multiprocessing."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank()
-    return next((int(os.environ[name]) for name in _RANKS
-                 if os.environ.get(name, "").isdigit()), 0)
+    for name in _RANKS:
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    identity = getattr(multiprocessing and multiprocessing.current_process(), "_identity", ())
+    return identity[-1] - 1 if identity else 0
 
 
 def work():

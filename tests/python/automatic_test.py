@@ -141,8 +141,11 @@ class Automatic(PythonJob):
         for child in children: child.join()
         assert [child.exitcode for child in children] == [0, 0]
 """))
-                steps = self.sql("SELECT count(*) AS n FROM event WHERE name = 'step' GROUP BY pid")
-                self.assertEqual([row["n"] for row in steps], [3, 3])
+                self.assertEqual(self.workers(), [("trainer", 0), ("trainer", 1)])
+                updates = self.sql("SELECT pid, count(*) AS n FROM event WHERE name = 'optimizer' "
+                                   "GROUP BY pid")
+                self.assertEqual([row["n"] for row in updates], [3, 3])
+                self.assertEqual(self.value("SELECT count(*) FROM event WHERE name = 'step'"), 3)
                 self.assertEqual(self.lost(), 0)
                 self.tearDown()
 
