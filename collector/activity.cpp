@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "collector/nccl_operation.h"
+
 namespace poolscope {
 namespace {
 
@@ -91,6 +93,9 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
       out.launch_tid = static_cast<uint32_t>(Field(values, kCopyLaunchTid, 0));
       out.sequence = Field(values, kCopyCorrelation);
       out.raw_bytes = out.wire_bytes = Bytes(values, kCopyBytes);
+      return true;
+    case PayloadKind::kNccl:
+      out.launch_tid = static_cast<uint32_t>(Field(values, kNcclTid, 0));
       return true;
     case PayloadKind::kNone:
       return true;

@@ -34,7 +34,7 @@ struct Activity {
   uint64_t tokens = 0;  // kStep
   uint64_t micro_batches = 0;
   double value = 0;         // kStep: loss
-  uint32_t launch_tid = 0;  // on_device: the system's id of the thread that launched it, 0 unknown
+  uint32_t launch_tid = 0;  // of lanes: the system's id of the thread that launched it, 0 unknown
 };
 
 // Whether the name of an annotated event of the category is a link's.
@@ -55,13 +55,15 @@ enum class PayloadKind : uint8_t {
   kFault,
   kKernel,
   kCopy,
-  kMemset
+  kMemset,
+  kNccl
 };
 inline constexpr std::pair<std::string_view, PayloadKind> kPayloadSchemas[] = {
     {kTransferSchema, PayloadKind::kTransfer}, {kWorkSchema, PayloadKind::kWork},
     {kWaitSchema, PayloadKind::kWait},         {kStepSchema, PayloadKind::kStep},
     {kFaultSchema, PayloadKind::kFault},       {"cuda.kernel", PayloadKind::kKernel},
-    {"cuda.copy", PayloadKind::kCopy},         {"cuda.memset", PayloadKind::kMemset}};
+    {"cuda.copy", PayloadKind::kCopy},         {"cuda.memset", PayloadKind::kMemset},
+    {"nccl.operation", PayloadKind::kNccl}};
 PayloadKind PayloadKindOf(std::string_view schema);
 // Takes the fields of a payload group into `out`. False: a value that no annotation writes.
 bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out);

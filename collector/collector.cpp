@@ -273,7 +273,8 @@ void Collector::TakeMetrics(const Drained& drained, int64_t began_ns) {
   for (const auto& [id, run] : runs_) {
     if (!run->round_saved) continue;
     metrics_->Take({&run->model, &run->windows.closed(), &run->windows.activities(),
-                    &run->windows.steps(), run->round_events, run->round_lost});
+                    &run->windows.steps(), &run->windows.collectives(), run->round_events,
+                    run->round_lost});
   }
   Metrics::Health health;
   health.drain_seconds = static_cast<double>(MonotonicNs() - began_ns) * 1e-9;

@@ -13,6 +13,7 @@
 namespace poolscope {
 namespace {
 
+constexpr int64_t kClosedNs = 10'000'000'000;
 constexpr int64_t kHealthyNs = 10'000'000'000;
 
 prometheus::Histogram::BucketBoundaries Buckets(Metric metric) {
@@ -173,12 +174,36 @@ void Metrics::Take(const RunRound& round) {
     }
     newest_step_[model.run_id()] = {step.step, step.end_ns};
   }
+  TakeCollectives(run, *round.collectives);
   int64_t& newest = newest_window_[model.run_id()];
   for (const WindowRows& rows : *round.windows) {
     if (rows.start_ns <= newest) continue;  // an old one once more, attributed late
     newest = rows.start_ns;
     TakeWindows(model, run, rows);
   }
+}
+
+void Metrics::TakeCollectives(const std::string& run,
+                              const std::vector<CollectiveWindowRow>& rows) {
+  std::map<Labels, std::array<double, 2>> bus;  // bytes, seconds in the newest window
+  for (const CollectiveWindowRow& row : rows) {
+    const Labels labels = {{"run", run}, {"pools", row.pools}, {"function", row.function}};
+    CollectiveWindowRow& counted =
+        collectives_[{run, row.start_ns, row.communicator, row.function}];
+    CounterOf(Metric::kNcclOperations, labels)
+        .Increment(static_cast<double>(row.operations - counted.operations));
+    CounterOf(Metric::kNcclWait, labels).Increment(Seconds(row.wait_ns - counted.wait_ns));
+    counted = row;
+    bus[labels][0] += static_cast<double>(row.bus_bytes);
+    bus[labels][1] += Seconds(row.wire_ns);
+  }
+  for (const auto& [labels, sum] : bus) {
+    if (sum[1] > 0) GaugeOf(Metric::kNcclBandwidth, labels).Set(sum[0] / sum[1]);
+  }
+  // Sums of windows that are closed do not grow.
+  std::erase_if(collectives_, [&](const auto& sum) {
+    return !rows.empty() && std::get<1>(sum.first) + kClosedNs < rows.front().start_ns;
+  });
 }
 
 void Metrics::TakeWindows(const RunModel& model, const std::string& run, const WindowRows& rows) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "collector/activity.h"
@@ -33,6 +34,7 @@ class Metrics {
     const std::vector<WindowRows>* windows = nullptr;
     const std::vector<Activity>* activities = nullptr;
     const std::vector<StepRow>* steps = nullptr;
+    const std::vector<CollectiveWindowRow>* collectives = nullptr;
     uint64_t events = 0;
     std::array<uint64_t, kLossCauses> lost{};  // by LossCause
   };
@@ -61,6 +63,7 @@ class Metrics {
   prometheus::Gauge& GaugeOf(Metric metric, const Labels& labels);
   prometheus::Counter& CounterOf(Metric metric, const Labels& labels);
   prometheus::Histogram& HistogramOf(Metric metric, const Labels& labels);
+  void TakeCollectives(const std::string& run, const std::vector<CollectiveWindowRow>& rows);
   void TakeWindows(const RunModel& model, const std::string& run, const WindowRows& rows);
 
   prometheus::Registry registry_;
@@ -72,6 +75,8 @@ class Metrics {
   std::map<Key, prometheus::Histogram*> histograms_;
   std::map<std::string, int64_t> newest_window_;                    // by run
   std::map<std::string, std::pair<int64_t, int64_t>> newest_step_;  // number, end
+  std::map<std::tuple<std::string, int64_t, std::string, std::string>, CollectiveWindowRow>
+      collectives_;  // counted so far, by run, window, communicator and function
   std::atomic<int64_t> last_round_ns_{0};
 };
 

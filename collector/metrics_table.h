@@ -35,6 +35,9 @@ enum class Metric : size_t {
   kLinkTransferSeconds,
   kLinkTraffic,
   kLinkExposed,
+  kNcclOperations,
+  kNcclBandwidth,
+  kNcclWait,
   kVersion,
   kVersionLag,
   kSteps,
@@ -92,6 +95,13 @@ inline constexpr std::array<MetricSpec, static_cast<size_t>(Metric::kCount)> kMe
     {"poolscope_link_exposed_ratio", MetricType::kGauge, "run,link",
      "Exposed share: time that a worker of either end waited because of the link over wall time, "
      "mean"},
+    {"poolscope_nccl_operations_total", MetricType::kCounter, "run,pools,function",
+     "NCCL's operations on communicators whose ranks work for these pools"},
+    {"poolscope_nccl_bus_bandwidth_bytes_per_second", MetricType::kGauge, "run,pools,function",
+     "Bus bandwidth, as nccl-tests define it, of the operations in their newest window, from the "
+     "last rank's start to the last one's end"},
+    {"poolscope_nccl_wait_seconds_total", MetricType::kCounter, "run,pools,function",
+     "Time that ranks waited in an operation for the last one to start, sum over ranks"},
     {"poolscope_version", MetricType::kGauge, "run", "Newest version of the weights"},
     {"poolscope_version_lag", MetricType::kHistogram, "run",
      "Version lag of applied messages, in optimizer updates"},

@@ -144,19 +144,32 @@ void RunModel::TakeDevice(int worker, uint64_t device, Activity& activity) {
     activity.category = sends ? Category::kBlockedLink : Category::kWaitLink;
     return;
   }
-  const auto pool = pools_.find(link.from_pool);
-  if (pool == pools_.end() || pool->second.workers.empty()) return;
-  const auto near = [&](int id) {  // the worker itself, its process, the same place in its pool
+  activity.source = SenderOf(activity.link, worker);
+}
+
+uint64_t RunModel::SenderOf(int link, int worker) const {
+  const auto pool = pools_.find(links_[static_cast<size_t>(link)].from_pool);
+  if (pool == pools_.end() || pool->second.workers.empty()) return kNoValue;
+  const Worker& of = workers_[static_cast<size_t>(worker)];
+  const auto distance = [&](int id) {
     const Worker& other = workers_[static_cast<size_t>(id)];
-    return id == worker                        ? 0
-           : other.session_id == of.session_id ? 1
-           : other.index == of.index           ? 2
-                                               : 3;
+    if (id == worker) return 0;
+    return other.session_id == of.session_id ? 1 : other.index == of.index ? 2 : 3;
   };
   const auto& ids = pool->second.workers;
-  const int sender =
-      *std::min_element(ids.begin(), ids.end(), [&](int a, int b) { return near(a) < near(b); });
-  activity.source = static_cast<uint64_t>(workers_[static_cast<size_t>(sender)].index);
+  const int sender = *std::min_element(ids.begin(), ids.end(),
+                                       [&](int a, int b) { return distance(a) < distance(b); });
+  return static_cast<uint64_t>(workers_[static_cast<size_t>(sender)].index);
+}
+
+int RunModel::LinkBetween(const std::string& from, const std::string& to, bool directed) {
+  for (size_t i = 0; i < links_.size(); ++i) {
+    const Link& link = links_[i];
+    const bool same = link.from_pool == from && link.to_pool == to;
+    const bool reversed = link.from_pool == to && link.to_pool == from;
+    if (same || (reversed && !directed)) return static_cast<int>(i);
+  }
+  return DescribeLink("nccl." + from + "." + to, from, to, 0, 1);
 }
 
 void RunModel::AddSetting(std::string_view key, std::string_view value) {

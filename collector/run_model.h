@@ -63,6 +63,11 @@ class RunModel {
   // What happened on the device of this ordinal for a worker: its own work there makes it that
   // device's; a transfer gets a sender, inferred, or is none where the job marks its own.
   void TakeDevice(int worker, uint64_t device, Activity& activity);
+  // Index of the worker that sends on the link where `worker` has a part in a transfer: itself,
+  // else of its process, else of its number, else any; kNoValue: none is known.
+  uint64_t SenderOf(int link, int worker) const;
+  // The first link from one pool to the other, or, not `directed`, between them; made when new.
+  int LinkBetween(const std::string& from, const std::string& to, bool directed);
   void AddSetting(std::string_view key, std::string_view value);
 
   // The text of a resource of domain "poolscope" (agent/include/poolscope/annotate.h). Returns the

@@ -92,23 +92,36 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
       }
       if (activity.category == Category::kNone && !of_lane) continue;
       PayloadKind payload = PayloadKind::kNone;
+      std::span<const uint64_t> values;
       bool valid = true;
       for (const auto& [schema, kind] : schemas) {
-        const auto values = batch.Payload(event, schema);
+        values = batch.Payload(event, schema);
         if (values.empty()) continue;
         payload = kind;
         valid = TakeFields(kind, values, activity);
         break;
       }
-      if (!valid || (activity.category == Category::kNone &&
-                     !MeanByItself(payload, text(event.name), activity))) {
-        continue;
-      }
+      const bool means =
+          activity.category != Category::kNone || MeanByItself(payload, text(event.name), activity);
+      if (!valid || (!means && payload != PayloadKind::kNccl)) continue;
       activity.on_thread = event.kind == EventKind::kRange && (event.flags & kEventStartEnd) == 0;
       const int launcher = of_lane ? worker_of(thread, activity.launch_tid) : -1;
       activity.worker = launcher >= 0 ? launcher : worker;
       activity.begin_ns = event.start_ns;
       activity.end_ns = event.end_ns();
+      if (payload == PayloadKind::kNccl && (!means || activity.link >= 0)) {
+        NcclOperation operation;
+        operation.worker = activity.worker;
+        operation.link = activity.link;
+        operation.begin_ns = activity.begin_ns;
+        operation.end_ns = activity.end_ns;
+        if (activity.end_ns >= closed && values.size() == kNcclFields &&
+            TakeNccl(values, text(event.name), text(static_cast<uint32_t>(values[kNcclTiming])),
+                     operation)) {
+          collectives_.Add(operation);
+        }
+        continue;
+      }
       if (activity.worker >= 0 && activity.on_device) {
         model_.TakeDevice(activity.worker, {}, activity);
       }
@@ -148,6 +161,7 @@ void RunWindows::Drop(const SessionDrain& session) {
 
 void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& round) {
   round_.insert(round_.end(), round.activities.begin(), round.activities.end());
+  for (const NcclOperation& operation : round.operations) collectives_.Add(operation);
   for (const DepthSample& sample : round.samples) {
     builder_.Add(sample, session.head().session_id);
   }
@@ -166,6 +180,13 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
 }
 
 Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
+  const int64_t until_ns = last ? now_ns : now_ns - kWatermarkNs;
+  const auto matched = collectives_.Take(last ? INT64_MAX : until_ns);
+  round_.insert(round_.end(), matched.begin(), matched.end());
+  saved_collectives_ = collectives_.Rows(builder_.closed_ns());
+  for (const CollectiveWindowRow& row : saved_collectives_) {
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
   for (const Activity& activity : round_) {
     if (activity.category != Category::kDiscard) builder_.Add(activity);
     if (activity.category != Category::kStep || activity.step == kNoValue) continue;
@@ -186,7 +207,7 @@ Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
   for (const StepRow& row : saved_steps_) {
     if (auto put = store.Put(row); !put.ok()) return put;
   }
-  closed_ = builder_.Close(last ? now_ns : now_ns - kWatermarkNs, last);
+  closed_ = builder_.Close(until_ns, last);
   for (const WindowRows& rows : closed_) {
     if (auto put = PutRows(store, rows); !put.ok()) return put;
   }

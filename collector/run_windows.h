@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/collectives.h"
 #include "collector/mapping.h"
 #include "collector/run_model.h"
 #include "collector/session_drain.h"
@@ -19,7 +20,7 @@ class RunWindows {
   // Windows end this long ago at the earliest, so that what comes late is in.
   static constexpr int64_t kWatermarkNs = 500'000'000;
 
-  explicit RunWindows(RunModel& model) : model_(model), builder_(model) {}
+  explicit RunWindows(RunModel& model) : model_(model), builder_(model), collectives_(model) {}
 
   // Reads the stored events since the last closed window, and what the waits of then need.
   Status Rebuild(const Store& store, const Mapping& mapping);
@@ -34,6 +35,7 @@ class RunWindows {
   int64_t closed_ns() const { return builder_.closed_ns(); }
   const std::vector<WindowRows>& closed() const { return closed_; }
   const std::vector<StepRow>& steps() const { return saved_steps_; }
+  const std::vector<CollectiveWindowRow>& collectives() const { return saved_collectives_; }
   const std::vector<Activity>& activities() const { return activities_; }  // of the last Save()
 
  private:
@@ -41,6 +43,8 @@ class RunWindows {
 
   RunModel& model_;
   WindowBuilder builder_;
+  Collectives collectives_;
+  std::vector<CollectiveWindowRow> saved_collectives_;
   std::vector<Activity> round_;
   std::vector<Activity> activities_;
   std::vector<StepRow> steps_;

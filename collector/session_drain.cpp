@@ -302,7 +302,11 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   const bool of_lane = record.kind == RecordKind::kActivity;
   if (record.domain != poolscope_domain_ && !mapping_.has_ranges() && !of_lane) return {};
   Activity activity;
-  if (!Annotate(record.domain, record.category, record.name, record.payload, activity)) return {};
+  const bool means =
+      Annotate(record.domain, record.category, record.name, record.payload, activity);
+  NcclOperation operation;
+  const bool nccl = of_lane && (!means || activity.link >= 0) && TakeNccl(record, operation);
+  if (!means && !nccl) return {};
   activity.on_thread = record.kind == RecordKind::kRange || of_lane;
   activity.worker = thread.worker;
   activity.begin_ns = clock_.Recent(event.start_ns);
@@ -314,8 +318,25 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
                     std::min(activity.end_ns, round.closed_ns));
     }
   }
-  round.activities.push_back(activity);
+  if (nccl) {
+    operation.worker = activity.worker;
+    operation.link = activity.link;
+    operation.begin_ns = activity.begin_ns;
+    operation.end_ns = activity.end_ns;
+    round.operations.push_back(operation);
+  } else {
+    round.activities.push_back(activity);
+  }
   return {};
+}
+
+bool SessionDrain::TakeNccl(const Record& record, NcclOperation& out) const {
+  const auto [kind, values] = Known(record.payload);
+  if (kind != PayloadKind::kNccl || values.size() < kNcclFields) return false;
+  const std::vector<std::string>& strings = reader_.definitions().strings;
+  const uint64_t timing = values[kNcclTiming];
+  return poolscope::TakeNccl(values, strings[record.name],
+                             timing < strings.size() ? strings[timing] : "", out);
 }
 
 Status SessionDrain::TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,

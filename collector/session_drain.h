@@ -13,6 +13,7 @@
 
 #include "collector/activity.h"
 #include "collector/mapping.h"
+#include "collector/nccl_operation.h"
 #include "collector/run_model.h"
 #include "collector/session_clock.h"
 #include "collector/session_losses.h"
@@ -33,6 +34,7 @@ class SessionDrain {
     uint64_t bytes = 0;
     double fill = 0;                   // of the fullest ring, before the round; 0..1
     std::vector<Activity> activities;  // ended, of this round
+    std::vector<NcclOperation> operations;
     std::vector<DepthSample> samples;
     std::vector<OccupancySample> occupancy;
     std::vector<Activity> open;  // still open, end = now
@@ -122,8 +124,11 @@ class SessionDrain {
   // The slot's thread has exited and all of it is drained.
   void ThreadGone(Slot& slot, Round& round);
   Status Take(Store& store, const Record& record, Thread& thread, Round& round);
+  bool TakeNccl(const Record& record, NcclOperation& out) const;
   Status TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
                      Event& event);
+  // The first group of a payload whose schema is known.
+  std::pair<PayloadKind, std::span<const uint64_t>> Known(std::span<const uint64_t> payload) const;
   bool Annotate(uint32_t domain, uint32_t category, uint32_t name,
                 std::span<const uint64_t> payload, Activity& out);
   // What a counter (string id) says of links and workers.

@@ -143,6 +143,19 @@ const SessionDrain::CounterMeaning& SessionDrain::MeaningOf(uint32_t counter) {
   return counters_.emplace(counter, meaning).first->second;
 }
 
+std::pair<PayloadKind, std::span<const uint64_t>> SessionDrain::Known(
+    std::span<const uint64_t> payload) const {
+  for (size_t at = 0; at < payload.size();) {
+    const auto schema = static_cast<uint32_t>(payload[at]);
+    const size_t count = payload[at] >> 32;
+    if (schema < payload_kinds_.size() && payload_kinds_[schema] != PayloadKind::kNone) {
+      return {payload_kinds_[schema], payload.subspan(at + 1, count)};
+    }
+    at += 1 + count;
+  }
+  return {PayloadKind::kNone, {}};
+}
+
 bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
                             std::span<const uint64_t> payload, Activity& out) {
   const SessionDefinitions& known = reader_.definitions();
@@ -173,16 +186,8 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
     out.stage = meaning.stage;
     out.link = meaning.link;
   }
-  PayloadKind kind = PayloadKind::kNone;
-  for (size_t at = 0; kind == PayloadKind::kNone && at < payload.size();) {
-    const auto schema = static_cast<uint32_t>(payload[at]);
-    const size_t count = payload[at] >> 32;
-    if (schema < payload_kinds_.size()) kind = payload_kinds_[schema];
-    if (kind != PayloadKind::kNone && !TakeFields(kind, payload.subspan(at + 1, count), out)) {
-      return false;
-    }
-    at += 1 + count;
-  }
+  const auto [kind, values] = Known(payload);
+  if (!TakeFields(kind, values, out)) return false;
   return out.category != Category::kNone || MeanByItself(kind, known.strings[name], out);
 }
 

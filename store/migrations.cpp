@@ -25,6 +25,16 @@ constexpr Step kSteps[] = {
      "ALTER TABLE link_window ADD COLUMN lost INTEGER NOT NULL DEFAULT 0;",
      "CREATE TEMP VIEW link_window AS SELECT *, 0 AS retries, 0 AS corrupt, 0 AS duplicates, "
      "0 AS lost FROM main.link_window;"},
+    // 3 -> 4: NCCL's operations by window.
+    {"CREATE TABLE collective_window (run_id TEXT NOT NULL, start_ns INTEGER NOT NULL, "
+     "communicator TEXT NOT NULL, function TEXT NOT NULL, window_ns INTEGER NOT NULL, "
+     "pools TEXT NOT NULL, ranks INTEGER NOT NULL, operations INTEGER NOT NULL, "
+     "bytes INTEGER NOT NULL, bus_bytes INTEGER NOT NULL, wire_ns INTEGER NOT NULL, "
+     "wait_ns INTEGER NOT NULL, PRIMARY KEY (run_id, start_ns, communicator, function)) "
+     "WITHOUT ROWID;",
+     "CREATE TEMP VIEW collective_window AS SELECT '' AS run_id, 0 AS start_ns, "
+     "'' AS communicator, '' AS function, 0 AS window_ns, '' AS pools, 0 AS ranks, "
+     "0 AS operations, 0 AS bytes, 0 AS bus_bytes, 0 AS wire_ns, 0 AS wait_ns WHERE 0;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 

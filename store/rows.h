@@ -186,6 +186,23 @@ struct VersionWindowRow {
   int64_t lag_max = 0;
 };
 
+// NCCL's operations of one function on one communicator that ended in one window. Times are
+// inferred: from the last rank's start to the last one's end.
+struct CollectiveWindowRow {
+  std::string run_id;
+  int64_t start_ns = 0;
+  std::string communicator;  // its hash, 16 hex digits
+  std::string function;      // AllReduce; SendRecv for sends and receives
+  int64_t window_ns = 0;
+  std::string pools;  // of its ranks, "compute+update"; "" not known
+  int64_t ranks = 0;
+  int64_t operations = 0;
+  int64_t bytes = 0;      // sum of nccl-tests' sizes S
+  int64_t bus_bytes = 0;  // the same times the bus factor, of those whose times are known
+  int64_t wire_ns = 0;    // sum
+  int64_t wait_ns = 0;    // sum over ranks of what each waited for the last
+};
+
 struct EventLossRow {
   std::string run_id;
   std::string session_id;

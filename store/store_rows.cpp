@@ -63,6 +63,7 @@ Status Store::Put(const WorkerLinkWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const PoolWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const LinkWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const VersionWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const CollectiveWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const EventLossRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const OpenRangeRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const FindingRow& row) { return PutIn(*impl_, row); }
@@ -159,6 +160,11 @@ Result<std::vector<SettingRow>> Store::Settings(const std::string& run_id) const
 Result<std::vector<StepRow>> Store::Steps(const std::string& run_id) const {
   return Rows<StepRow>(*impl_, "WHERE run_id = ? ORDER BY step", run_id);
 }
+Result<std::vector<CollectiveWindowRow>> Store::CollectiveWindows(const std::string& run_id,
+                                                                  Span span) const {
+  return Windows<CollectiveWindowRow>(*impl_, run_id, span);
+}
+
 Result<std::vector<EventLossRow>> Store::EventLosses(const std::string& run_id) const {
   return Rows<EventLossRow>(*impl_, "WHERE run_id = ? ORDER BY session_id, cause, place", run_id);
 }

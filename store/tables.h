@@ -247,6 +247,28 @@ struct Table<VersionWindowRow> {
 };
 
 template <>
+struct Table<CollectiveWindowRow> {
+  static constexpr char kName[] = "collective_window";
+  static constexpr char kMeaning[] =
+      "NCCL's operations of one function on one communicator that ended in one window; bus "
+      "bandwidth is bus_bytes / wire_ns";
+  static void Describe(auto& visit, auto& row) {
+    visit.Key("run_id", row.run_id, kRunKey);
+    visit.Key("start_ns", row.start_ns, kWindowStart);
+    visit.Key("communicator", row.communicator, "its hash, 16 hex digits");
+    visit.Key("function", row.function, "such as AllReduce; SendRecv for sends and receives");
+    visit("window_ns", row.window_ns, kWindowLength);
+    visit("pools", row.pools, "of its ranks, such as compute+update; '' not known");
+    visit("ranks", row.ranks, "of the communicator, 2 for SendRecv");
+    visit("operations", row.operations, "how many");
+    visit("bytes", row.bytes, "sum of their sizes, all ranks' buffers where each has a part");
+    visit("bus_bytes", row.bus_bytes, "the same times nccl-tests' factor, where times are known");
+    visit("wire_ns", row.wire_ns, "sum, last rank's start to last one's end (inferred)");
+    visit("wait_ns", row.wait_ns, "sum over ranks, waiting for the last one (inferred)");
+  }
+};
+
+template <>
 struct Table<EventLossRow> {
   static constexpr char kName[] = "event_loss";
   static constexpr char kMeaning[] = "events known to be missing";
@@ -307,10 +329,10 @@ struct Table<CursorRow> {
 // Calls `each(std::type_identity<Row>{})` for every row type, in the order of the schema.
 void ForEachTable(auto each) {
   auto all = [&]<typename... Rows>() { (each(std::type_identity<Rows>{}), ...); };
-  all.template
-  operator()<RunRow, ProcessRow, ThreadRow, PoolRow, WorkerRow, LinkRow, SettingRow, TrackRow,
-             StepRow, WorkerWindowRow, WorkerLinkWindowRow, PoolWindowRow, LinkWindowRow,
-             VersionWindowRow, EventLossRow, OpenRangeRow, FindingRow, CursorRow>();
+  all.template operator()<RunRow, ProcessRow, ThreadRow, PoolRow, WorkerRow, LinkRow, SettingRow,
+                          TrackRow, StepRow, WorkerWindowRow, WorkerLinkWindowRow, PoolWindowRow,
+                          LinkWindowRow, VersionWindowRow, CollectiveWindowRow, EventLossRow,
+                          OpenRangeRow, FindingRow, CursorRow>();
 }
 
 }  // namespace poolscope

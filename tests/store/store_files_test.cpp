@@ -164,6 +164,7 @@ void MakeFormat1(const std::filesystem::path& path) {
       "ALTER TABLE link_window DROP COLUMN retries; ALTER TABLE link_window DROP COLUMN corrupt;"
       "ALTER TABLE link_window DROP COLUMN duplicates; ALTER TABLE link_window DROP COLUMN lost;"
       "INSERT INTO link_window VALUES ('run', 1, 'l', 9, 3, 5, 5, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0);"
+      "DROP TABLE collective_window;"
       "UPDATE meta SET value = '1' WHERE key = 'format'");
 }
 
@@ -179,6 +180,7 @@ TEST(StoreFile, OlderFormat_IsReadWithoutChangingIt) {
     ASSERT_TRUE(windows.ok());
     EXPECT_EQ(windows->front().transfers, 3);
     EXPECT_EQ(windows->front().faults[0], 0);
+    EXPECT_TRUE(store.CollectiveWindows("run", {})->empty());
   }
   EXPECT_EQ(Bytes(scratch / "run.db"), before);
 }
@@ -192,10 +194,14 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
     ASSERT_TRUE(store.Append(1, Ranges(1000, 9'000'000)).ok());
     ASSERT_TRUE(store.Commit().ok());
   }
-  Opened(scratch / "run.db", kWrite);  // once is enough
+  {
+    Store store = Opened(scratch / "run.db", kWrite);  // once is enough
+    ASSERT_TRUE(store.Put(CollectiveWindowRow{"run", 5, "0a", "AllReduce", 10}).ok());
+  }
   const Store store = Opened(scratch / "run.db", kRead);
   EXPECT_EQ(AllEvents(store), Ranges(10000, 0).events);
   EXPECT_EQ(store.LinkWindows("run", {})->front().faults[3], 0);
+  EXPECT_EQ(store.CollectiveWindows("run", {})->front().communicator, "0a");
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(static_cast<sqlite3*>(store.sqlite()), "SELECT value FROM meta", -1,
                      &statement, nullptr);
