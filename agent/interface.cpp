@@ -38,6 +38,14 @@ void poolscope_agent_link(const char* name, const char* from, const char* to, ui
 
 void poolscope_agent_setting(const char* key, const char* value) { poolscope_setting(key, value); }
 
+void poolscope_agent_push(uint64_t name) {
+  nvtxEventAttributes_t attributes;
+  poolscope_fill_(&attributes, 0, Handle(name));
+  nvtxDomainRangePushEx(nullptr, &attributes);
+}
+
+void poolscope_agent_pop() { nvtxDomainRangePop(nullptr); }
+
 void poolscope_agent_begin(uint32_t category, uint64_t name) {
   poolscope_begin(category, Handle(name));
 }

@@ -7,8 +7,8 @@ import sys
 import traceback
 
 from . import queue_marks, torch_marks
-from .activity import choose, chosen
-from .interface import agent
+from .activity import choose, chosen, leave_alone
+from .interface import agent, own
 
 
 def install(pool, role):
@@ -17,6 +17,7 @@ def install(pool, role):
     if agent.attached() == 0 or any(isinstance(f, _Imports) for f in sys.meta_path):
         return
     choose(pool, role)
+    own.marks = leave_alone
     imports = _Imports({**queue_marks.MARKS, **torch_marks.MARKS,
                         "multiprocessing.util": _follow_children})
     for name in list(imports.waiting):

@@ -23,6 +23,8 @@ _FUNCTIONS = {
     "worker": (None, _text, _u32, _text),
     "link": (None, _text, _text, _text, _u64, _u64),
     "setting": (None, _text, _text),
+    "push": (None, _u64),
+    "pop": (None,),
     "begin": (None, _u32, _u64),
     "end": (None,),
     "end_work": (None, _u64, _u64, _u64, _u64, _u64),
@@ -36,7 +38,7 @@ _FUNCTIONS = {
     "counter": (_u64, _text),
     "sample": (None, _u64, _double),
 }
-_PLAIN = ("attached", "name", "begin", "end")  # are given what this module made
+_PLAIN = ("attached", "name", "push", "pop", "begin", "end")  # are given what this module made
 
 
 def _number(value):
@@ -101,6 +103,9 @@ def _load():
 
 
 agent = _load()
+
+# Called where a thread begins to say what it does: `python -m poolscope` adds nothing there then.
+own = types.SimpleNamespace(marks=lambda: None)
 
 _names = {}
 

@@ -1,6 +1,6 @@
 """Transfers: the messages on a link, stage by stage, at both ends."""
 
-from .interface import NO_VALUE, agent, name_of, words
+from .interface import NO_VALUE, agent, name_of, own, words
 from .ranges import TRANSFER
 
 # The stages and kinds of fault of poolscope/annotate.h.
@@ -55,6 +55,7 @@ class _Stage:
         self._transfer, self._stage = transfer, stage
 
     def __enter__(self):
+        own.marks()
         agent.begin(TRANSFER, name_of(self._transfer.link))
         return self._transfer
 

@@ -1,8 +1,6 @@
 """What is said of the run: who works, over which links, how far it is."""
 
-import sys
-
-from .interface import agent, encoded, name_of
+from .interface import agent, encoded, name_of, own
 
 
 def attached():
@@ -12,9 +10,7 @@ def attached():
 
 def worker(pool, index=0, role="other"):
     """The calling thread does the work of this worker of the pool."""
-    activity = sys.modules.get(__package__ + ".activity")
-    if activity is not None:  # python -m poolscope: what a thread says itself counts
-        activity.leave_alone()
+    own.marks()
     agent.worker(encoded(pool), index, encoded(role))
 
 

@@ -193,6 +193,23 @@ class Automatic(PythonJob):
         self.assertEqual(self.workers(), [("mine", 4)])
         self.assertEqual([e["name"] for e in self.events("category = 1")], ["all of it"])
 
+    def test_waits_that_a_script_marks_are_no_work(self):
+        self.train("""
+            import time, torch, torch.optim, poolscope
+            optimizer = torch.optim.SGD(0.001)
+            with poolscope.range("plain"):
+                optimizer.step()
+                time.sleep(0.01)
+            with poolscope.wait_link("samples"):
+                time.sleep(0.05)
+            optimizer.step()
+        """)
+        self.assertEqual(self.seconds()["optimizer"][0], 1)
+        plain, = self.events("name = 'plain'")  # it ends where the script ends it
+        optimizer, = self.events("name = 'optimizer'")
+        self.assertGreaterEqual(int(plain["end_ns"]), int(optimizer["end_ns"]) + 10_000_000)
+        self.assertEqual(self.value("SELECT sum(wait_link_ns) >= 50e6 FROM worker_window"), 1)
+
     def test_program_runs_as_it_does_alone(self):
         shown = self.script("""
             import pickle, runpy, sys

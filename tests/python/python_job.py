@@ -25,9 +25,10 @@ class PythonJob(EndToEnd):
             env=clean_environment(PYTHONPATH=MODULE), expect=expect)
 
     def events(self, where="1"):
-        """Rows of the table event in domain poolscope, by start, payload decoded."""
+        """Rows of the table event in the module's domains, by start, payload decoded."""
         rows = self.sql("SELECT name, category, kind, thread, tid, pid, start_ns, end_ns, payload "
-                        f"FROM event WHERE domain = 'poolscope' AND {where} ORDER BY start_ns")
+                        "FROM event WHERE coalesce(domain, '') IN ('', 'poolscope') "
+                        f"AND {where} ORDER BY start_ns")
         for row in rows:
             row["payload"] = json.loads(row["payload"] or "{}")
             row["duration_ns"] = int(row["end_ns"]) - int(row["start_ns"])

@@ -25,8 +25,13 @@ void poolscope_agent_link(const char* name, const char* from, const char* to, ui
                           uint64_t lanes);
 void poolscope_agent_setting(const char* key, const char* value);
 
-// A range of the calling thread; `category` is one of enum poolscope_category, or 0 for a range
-// that means nothing by itself. One of the ends closes it.
+// A range of the calling thread that means nothing by itself: a push and pop in NVTX's default
+// domain, which nest apart from the ranges below.
+void poolscope_agent_push(uint64_t name);
+void poolscope_agent_pop(void);
+
+// A range of the calling thread; `category` is one of enum poolscope_category. One of the ends
+// closes it.
 void poolscope_agent_begin(uint32_t category, uint64_t name);
 void poolscope_agent_end(void);
 void poolscope_agent_end_work(uint64_t step, uint64_t micro_batch, uint64_t version, uint64_t scope,
