@@ -54,20 +54,6 @@ constexpr SynchronizationName kSynchronizations[] = {{"synchronize", "unknown"},
                                                      {"synchronize stream", "stream"},
                                                      {"synchronize context", "context"}};
 
-// Of CUPTI's clock to CLOCK_MONOTONIC. False: no such thing can have happened.
-bool Place(const DeviceClock& clock, uint64_t called_ns, uint64_t* start_ns, uint64_t* end_ns) {
-  const uint64_t first = called_ns > clock.from_ns ? called_ns : clock.from_ns;
-  for (const int64_t offset : clock.offsets_ns) {
-    const uint64_t start = *start_ns + static_cast<uint64_t>(offset);
-    const uint64_t end = *end_ns + static_cast<uint64_t>(offset);
-    if (start + kSlackNs < first || end > clock.now_ns + kSlackNs) continue;
-    *start_ns = start;
-    *end_ns = end;
-    return true;
-  }
-  return false;
-}
-
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;
   return hash ^ hash >> 29;
@@ -81,6 +67,19 @@ T* Map(size_t count) {
 }
 
 }  // namespace
+
+bool Place(const DeviceClock& clock, uint64_t called_ns, uint64_t* start_ns, uint64_t* end_ns) {
+  const uint64_t first = called_ns > clock.from_ns ? called_ns : clock.from_ns;
+  for (const int64_t offset : clock.offsets_ns) {
+    const uint64_t start = *start_ns + static_cast<uint64_t>(offset);
+    const uint64_t end = *end_ns + static_cast<uint64_t>(offset);
+    if (start + kSlackNs < first || end > clock.now_ns + kSlackNs) continue;
+    *start_ns = start;
+    *end_ns = end;
+    return true;
+  }
+  return false;
+}
 
 bool Decoder::Init(const Library* library, Launches* launches, bool late_launches) {
   library_ = library;
@@ -315,6 +314,7 @@ uint64_t Decoder::DeviceOf(uint32_t context) const {
 
 void Decoder::Learn(uint32_t context, uint32_t device) {
   contexts_[context % kContexts] = {context, device};
+  if (device < 64) devices_ |= uint64_t{1} << device;
 }
 
 }  // namespace poolscope::agent::cupti

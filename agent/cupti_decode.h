@@ -20,6 +20,10 @@ struct DeviceClock {
   uint64_t now_ns = 0;
 };
 
+// Turns CUPTI's times into CLOCK_MONOTONIC. False: nothing can have happened then, or before it
+// was called for (0: not known).
+bool Place(const DeviceClock& clock, uint64_t called_ns, uint64_t* start_ns, uint64_t* end_ns);
+
 // From CUPTI's buffers to the session: each activity once, with who launched it, in whatever order
 // they come; what cannot be recorded is counted by cause. One thread alone, inside an Inside.
 class Decoder {
@@ -35,6 +39,7 @@ class Decoder {
   // How many records a buffer holds. Any thread.
   uint64_t Count(uint8_t* buffer, size_t valid_bytes);
 
+  uint64_t devices() const { return devices_; }  // that were seen, of the first 64, as bits
   bool waits() const { return waiting_count_ != 0; }
 
   // The round's end: writes what waited for its launch in vain for some rounds, or, if `all`,
@@ -73,6 +78,7 @@ class Decoder {
   Launches* launches_ = nullptr;
   bool late_launches_ = false;
   bool patient_ = true;  // the ring had room, or has had some since
+  uint64_t devices_ = 0;
   Waiting* waiting_ = nullptr;
   uint32_t waiting_count_ = 0;
   CopyName copy_names_[kMemories][kMemories] = {};

@@ -18,6 +18,7 @@ struct Entry {
 };
 
 bool Fill(void* handle, Library* library, Reason* why) {
+  library->handle = handle;
   const auto at = [](auto* member) { return reinterpret_cast<void**>(member); };
   const Entry entries[] = {
       {"cuptiGetVersion", at(&library->get_version), true},

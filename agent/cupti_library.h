@@ -10,6 +10,7 @@ namespace poolscope::agent::cupti {
 // What of libcupti is used. Results are CUptiResult; those at the end are null in versions that
 // lack them.
 struct Library {
+  void* handle;
   int (*get_version)(uint32_t* version);
   int (*get_timestamp)(uint64_t* timestamp);
   int (*set_thread_id_type)(uint32_t type);

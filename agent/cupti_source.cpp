@@ -17,6 +17,7 @@
 #include "agent/cupti_decode.h"
 #include "agent/cupti_launches.h"
 #include "agent/cupti_library.h"
+#include "agent/cupti_sampling.h"
 #include "agent/process.h"
 #include "agent/text.h"
 
@@ -24,9 +25,10 @@ namespace poolscope::agent::cupti {
 namespace {
 
 constexpr uint64_t kMsNs = 1'000'000;
-constexpr uint64_t kDefaultFlushMs = 100, kLongestFlushMs = 10'000;
+constexpr uint64_t kDefaultFlushMs = 100, kLongestMs = 10'000;
 constexpr uint64_t kFinishMs = 2000;  // that the end of the job is delayed by at most
 constexpr uint32_t kMostCallbacks = 2048;
+constexpr uint32_t kMostSampledDevices = 16;
 
 // Set by Start, before any thread or callback.
 Library library;
@@ -35,6 +37,7 @@ Launches launches;
 Decoder decoder;
 DeviceClock device_clock;
 uint64_t flush_ns = kDefaultFlushMs * kMsNs;
+uint64_t sampling_ns = 0;  // 0: devices are not sampled
 bool null_buffers = false;
 bool late_launches = false;
 char note[256];  // how it records, as a mark says at the beginning
@@ -122,6 +125,30 @@ void CountDropped(uint64_t since_ticks) {
   session.Lose(LossCause::kDeviceDropped, dropped, since_ticks != 0 ? since_ticks : now, now);
 }
 
+// Of the devices that something has happened on.
+void SampleDevices(ThreadWriter& writer) {
+  static struct {
+    enum { kUntried, kSampled, kRefused } state;
+    DeviceSampling sampling;
+  } devices[kMostSampledDevices];
+  for (uint32_t i = 0; i < kMostSampledDevices; ++i) {
+    auto& device = devices[i];
+    if ((decoder.devices() >> i & 1) == 0 || device.state == device.kRefused) continue;
+    Reason why;
+    if (device.state == device.kUntried) {
+      device.state =
+          device.sampling.Start(library, i, sampling_ns, &why) ? device.kSampled : device.kRefused;
+    } else if (!device.sampling.Read(writer, device_clock, &why)) {
+      device.state = device.kRefused;
+    }
+    if (device.state != device.kRefused) continue;
+    char text[640];
+    snprintf(text, sizeof(text), "device %u is not sampled: %s", i, why.text);
+    writer.Mark(RecordDomain(), NameOf(writer, text), 0, {});
+    Say("CUPTI", text);
+  }
+}
+
 // Records all buffers that have come. A round reads who launched what from all of them first.
 void Drain(bool flushed, bool all) {
   uint8_t* round[kMaxCuptiBuffers];
@@ -132,7 +159,7 @@ void Drain(bool flushed, bool all) {
     if (round[count] == nullptr) break;
     ++count;
   }
-  if (count == 0 && !decoder.waits()) return;
+  if (count == 0 && !decoder.waits() && (sampling_ns == 0 || decoder.devices() == 0)) return;
   const Inside inside(false);
   if (inside) {
     static bool noted = false;
@@ -148,6 +175,7 @@ void Drain(bool flushed, bool all) {
       decoder.Decode(*inside, round[i], valid_bytes[i], device_clock);
     }
     if (flushed) decoder.FinishRound(*inside, device_clock, all);
+    if (flushed && sampling_ns != 0) SampleDevices(*inside);
   }
   for (uint32_t i = 0; i < count; ++i) buffers.PutBack(round[i]);
 }
@@ -245,15 +273,18 @@ bool Subscribe(char (&holder)[128]) {
   return false;
 }
 
-void ReadSettings() {
-  const char* text = getenv("POOLSCOPE_CUPTI_FLUSH_MS");
-  if (text == nullptr) return;
+// Milliseconds from the environment; what is no number from 1 to 10000 is said, and none.
+uint64_t ReadMs(const char* variable, uint64_t otherwise) {
+  const char* text = getenv(variable);
+  if (text == nullptr) return otherwise;
   char* end = nullptr;
   const unsigned long ms = strtoul(text, &end, 10);
-  if (end == text || *end != '\0' || ms == 0 || ms > kLongestFlushMs) {
-    return Say("POOLSCOPE_CUPTI_FLUSH_MS is no number from 1 to 10000, 100 is taken", text);
-  }
-  flush_ns = ms * kMsNs;
+  if (end != text && *end == '\0' && ms != 0 && ms <= kLongestMs) return ms;
+  char what[128];
+  snprintf(what, sizeof(what), "%s is no number from 1 to %lu, %lu is taken", variable, kLongestMs,
+           otherwise);
+  Say(what, text);
+  return otherwise;
 }
 
 bool StartThread(Reason* why) {
@@ -330,7 +361,8 @@ void Start() {
   if (started.exchange(true)) return;
   Registering registering;
   if (!registering) return;
-  ReadSettings();
+  flush_ns = ReadMs("POOLSCOPE_CUPTI_FLUSH_MS", kDefaultFlushMs) * kMsNs;
+  sampling_ns = ReadMs("POOLSCOPE_PM_SAMPLING_MS", 0) * kMsNs;
   DefineRecords();
   Reason why;
   if (!Begin(&why)) return Say("no device activity", why.text);

@@ -3,7 +3,20 @@
 #include "agent/cupti_layout.h"
 
 #include <cupti.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "agent/cupti_sampling_layout.h"
+#if CUPTI_API_VERSION >= 26
+#include <cupti_pmsampling.h>
+#include <cupti_profiler_host.h>
+#include <cupti_profiler_target.h>
+#include <cupti_target.h>
+#endif
 
 namespace poolscope::agent::cupti {
 namespace {
@@ -132,6 +145,104 @@ TEST(CuptiLayout, Numbers_AreAsInTheHeader) {
   same(CUPTI_ACTIVITY_KIND_OVERHEAD, Kind::kOverhead);
   same(CUPTI_ACTIVITY_KIND_MEMCPY2, Kind::kMemcpyPeer);
   same(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, Kind::kSynchronization);
+}
+
+#if CUPTI_API_VERSION >= 26
+template <typename T, typename Member>
+size_t OffsetIn(const T& object, const Member& member) {
+  return static_cast<size_t>(reinterpret_cast<const char*>(&member) -
+                             reinterpret_cast<const char*>(&object));
+}
+
+// Ours end with a member that lies where NVIDIA's last one does, and are as long.
+#define EXPECT_PARAMETERS(Ours, last, Real, real_last)                                     \
+  do {                                                                                     \
+    const Ours ours;                                                                       \
+    EXPECT_EQ(OffsetIn(ours, ours.last), offsetof(Real, real_last)) << #Ours;              \
+    EXPECT_EQ(sizeof(ours.last), sizeof(std::declval<Real>().real_last));                  \
+    EXPECT_EQ(offsetof(Real, real_last) + sizeof(ours.last), Real##_STRUCT_SIZE) << #Ours; \
+  } while (false)
+
+TEST(CuptiLayout, SamplingParameters_AreAsInTheHeader) {
+  EXPECT_PARAMETERS(Parameters, priv, CUpti_Profiler_Initialize_Params, pPriv);
+  EXPECT_PARAMETERS(ChipName, chip, CUpti_Device_GetChipName_Params, pChipName);
+  EXPECT_PARAMETERS(HostDeinitialize, host, CUpti_Profiler_Host_Deinitialize_Params, pHostObject);
+  EXPECT_PARAMETERS(HostAddMetrics, count, CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics);
+  EXPECT_PARAMETERS(HostConfigSize, config_bytes, CUpti_Profiler_Host_GetConfigImageSize_Params,
+                    configImageSize);
+  EXPECT_PARAMETERS(HostConfig, config, CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage);
+  EXPECT_PARAMETERS(HostPasses, passes, CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses);
+  EXPECT_PARAMETERS(HostEvaluate, values, CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+                    pMetricValues);
+  EXPECT_PARAMETERS(Availability, image, CUpti_PmSampling_GetCounterAvailability_Params,
+                    pCounterAvailabilityImage);
+  EXPECT_PARAMETERS(SamplingEnable, object, CUpti_PmSampling_Enable_Params, pPmSamplingObject);
+  EXPECT_PARAMETERS(SamplingObject, object, CUpti_PmSampling_Start_Params, pPmSamplingObject);
+  EXPECT_PARAMETERS(SamplingConfig, append, CUpti_PmSampling_SetConfig_Params, hwBufferAppendMode);
+  EXPECT_PARAMETERS(SamplingDataSize, data_bytes, CUpti_PmSampling_GetCounterDataSize_Params,
+                    counterDataSize);
+  EXPECT_PARAMETERS(SamplingDataInitialize, data,
+                    CUpti_PmSampling_CounterDataImage_Initialize_Params, pCounterData);
+  EXPECT_PARAMETERS(SamplingDecode, overflow, CUpti_PmSampling_DecodeData_Params, overflow);
+  EXPECT_PARAMETERS(SamplingDataInfo, completed, CUpti_PmSampling_GetCounterDataInfo_Params,
+                    numCompletedSamples);
+  EXPECT_PARAMETERS(SamplingSample, end, CUpti_PmSampling_CounterData_GetSampleInfo_Params,
+                    endTimestamp);
+  const HostInitialize host;  // newer headers have more at its end
+  EXPECT_EQ(OffsetIn(host, host.host),
+            offsetof(CUpti_Profiler_Host_Initialize_Params, pHostObject));
+  EXPECT_EQ(int{CUPTI_PROFILER_TYPE_PM_SAMPLING}, kPmSampling);
+  EXPECT_EQ(int{CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL}, kEveryNanoseconds);
+  EXPECT_EQ(int{CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL}, kEverySystemClocks);
+  EXPECT_EQ(int{CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_OLDEST}, kKeepOldest);
+}
+#endif
+
+// The real library walks records without a device: it must find ours as long as the stand-in makes
+// them.
+TEST(CuptiLayout, RecordSizes_AreTheLibrarys) {
+  void* library = dlopen(CUPTI_REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  void* standin = dlopen(CUPTI_STANDIN_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) GTEST_SKIP() << "no libcupti: " << dlerror();
+  ASSERT_NE(standin, nullptr) << dlerror();
+  using Next = int (*)(uint8_t*, size_t, uint8_t**);
+  const auto real = reinterpret_cast<Next>(dlsym(library, "cuptiActivityGetNextRecord"));
+  const auto ours = reinterpret_cast<Next>(dlsym(standin, "cuptiActivityGetNextRecord"));
+  uint32_t version = 0;
+  reinterpret_cast<int (*)(uint32_t*)>(dlsym(library, "cuptiGetVersion"))(&version);
+  ASSERT_EQ(version, uint32_t{CUPTI_API_VERSION});
+  reinterpret_cast<bool (*)(const char*)>(dlsym(standin, "standin_cupti_line"))(
+      ("version " + std::to_string(version)).c_str());
+  for (const uint32_t kind : {1, 2, 4, 5, 9, 10, 22, 38}) {
+    alignas(8) uint8_t buffer[4096] = {};
+    for (size_t at = 0; at < sizeof(buffer); at += 8) memcpy(buffer + at, &kind, 4);
+    uint8_t *record = buffer, *expected = buffer;
+    ASSERT_EQ(real(buffer, sizeof(buffer), &record), kSuccess) << kind;
+    ASSERT_EQ(ours(buffer, sizeof(buffer), &expected), kSuccess) << kind;
+    EXPECT_EQ(record - buffer, expected - buffer) << kind;
+  }
+}
+
+// Launches are found by the names that the real library gives its callbacks.
+TEST(CuptiLayout, CallbackNames_BeginAsTheAgentExpects) {
+  void* library = dlopen(CUPTI_REAL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) GTEST_SKIP() << "no libcupti: " << dlerror();
+  const auto name_of = reinterpret_cast<int (*)(uint32_t, uint32_t, const char**)>(
+      dlsym(library, "cuptiGetCallbackName"));
+  const auto name = [&](uint32_t domain, uint32_t id) {
+    const char* text = nullptr;
+    return name_of(domain, id, &text) == kSuccess && text != nullptr ? std::string(text) : "";
+  };
+  EXPECT_TRUE(name(kDriverApi, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel).starts_with("cuLaunch"));
+  EXPECT_TRUE(name(kDriverApi, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch).starts_with("cuGraphLaunch"));
+  EXPECT_TRUE(
+      name(kDriverApi, CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoDAsync_v2).starts_with("cuMemcpy"));
+  EXPECT_TRUE(
+      name(kRuntimeApi, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000).starts_with("cudaLaunch"));
+  EXPECT_TRUE(name(kRuntimeApi, CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000)
+                  .starts_with("cudaGraphLaunch"));
+  EXPECT_TRUE(
+      name(kRuntimeApi, CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020).starts_with("cudaMemset"));
 }
 
 }  // namespace

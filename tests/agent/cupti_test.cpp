@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
+
 #include "tests/support/cupti_job.h"
 #include "trace/clock.h"
 
 namespace poolscope::support {
 namespace {
 
+using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -125,6 +128,74 @@ TEST_F(Cupti, Synchronizations_AreOfAStreamOrOfAContextWhole) {
   EXPECT_EQ(activities[0].payload.at("cuda.synchronization").at("kind"), "stream");
   EXPECT_EQ(activities[1].lane.number, ~uint64_t{0});
   EXPECT_EQ(view.strings.at(activities[1].lane.name), "device 1");
+}
+
+// --- Sampled counters ---
+
+class CuptiSampling : public CuptiJob {
+ protected:
+  CuptiSampling() { jobs_.environment.push_back("POOLSCOPE_PM_SAMPLING_MS=1"); }
+
+  // Values of the samples of each counter.
+  static std::map<std::string, std::vector<double>> Samples(const SessionView& view) {
+    std::map<std::string, std::vector<double>> samples;
+    for (const ViewedEvent& event : view.events) {
+      if (event.kind != RecordKind::kCounter) continue;
+      EXPECT_EQ(event.domain, "cuda");
+      EXPECT_EQ(event.flags, kRecordFloat | kRecordMonotonic);
+      samples[event.name].push_back(std::bit_cast<double>(event.value));
+    }
+    return samples;
+  }
+};
+
+TEST_F(CuptiSampling, Counters_AreRecordedWithTheirTimes) {
+  const SessionView view = Play(
+      "cuda; kernel k device=2; await_sampling; samples 3 value=50; wait 300; samples 1 value=80");
+  const auto samples = Samples(view);
+  ASSERT_EQ(samples.size(), 7u);
+  EXPECT_THAT(samples.at("device 2.sm_active"),
+              ElementsAre(DoubleEq(0.5), DoubleEq(0.5), DoubleEq(0.5), DoubleEq(0.8)));
+  EXPECT_THAT(samples.at("device 2.dram_active"),
+              ElementsAre(DoubleEq(0.51), DoubleEq(0.51), DoubleEq(0.51), DoubleEq(0.81)));
+  EXPECT_THAT(samples.at("device 2.nvlink_send_bytes_per_second"), ElementsAre(54, 54, 54, 84));
+  EXPECT_THAT(samples.at("device 2.pcie_write_bytes_per_second"), ElementsAre(56, 56, 56, 86));
+  std::vector<uint64_t> times;
+  for (const ViewedEvent& event : view.events) {
+    if (event.name == "device 2.sm_active") times.push_back(event.start);
+  }
+  EXPECT_EQ(times[1] - times[0], 1'000'000u);
+  EXPECT_GT(times[3] - times[2], 250'000'000u);
+  EXPECT_THAT(view.losses, IsEmpty());
+}
+
+TEST_F(CuptiSampling, DeviceThatNeedsSeveralPasses_SamplesWhatMattersMost) {
+  const auto samples =
+      Samples(Play("sampling AD102; cuda; kernel k; await_sampling; samples 1 value=10"));
+  ASSERT_EQ(samples.size(), 3u);
+  EXPECT_THAT(samples.at("device 0.sm_active"), ElementsAre(DoubleEq(0.1)));
+  EXPECT_THAT(samples.at("device 0.dram_active"), ElementsAre(DoubleEq(0.11)));
+  EXPECT_THAT(samples.at("device 0.tensor_active"), ElementsAre(DoubleEq(0.12)));
+}
+
+TEST_F(CuptiSampling, DeviceWithoutATimer_IsSampledByItsClock) {
+  EXPECT_EQ(Samples(Play("sampling GA100; cuda; kernel k; await_sampling; samples 2 value=10"))
+                .at("device 0.sm_active")
+                .size(),
+            2u);
+}
+
+TEST_F(CuptiSampling, Refused_IsSaidAndTheRestGoesOn) {
+  const SessionView view = Play(
+      "sampling refused; cuda; kernel k; wait 300; samples 1 value=10; kernel k correlation=2");
+  EXPECT_THAT(Samples(view), IsEmpty());
+  EXPECT_EQ(view.Count("device 0 is not sampled: cuptiPmSamplingEnable gave error 35"), 1u);
+  EXPECT_EQ(Names(view).size(), 2u);
+}
+
+TEST_F(CuptiSampling, NotAskedFor_IsNotDone) {
+  jobs_.environment.pop_back();
+  EXPECT_THAT(Samples(Play("cuda; kernel k; wait 300; samples 1 value=10")), IsEmpty());
 }
 
 }  // namespace

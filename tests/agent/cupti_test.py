@@ -54,6 +54,16 @@ class Cupti(EndToEnd):
         self.assertEqual(self.value("SELECT count(*) FROM event WHERE name = 'k'"), 1)
         self.assertEqual(self.losses(), {"unknown_count": None})
 
+    def test_sampled_counters_are_in_the_store(self):
+        self.play("cuda; kernel k device=1; await_sampling; samples 5 value=25",
+                  POOLSCOPE_PM_SAMPLING_MS="1")
+        rows = self.sql("SELECT name, value, start_ns FROM event WHERE domain = 'cuda' AND "
+                        "name = 'device 1.sm_active' ORDER BY start_ns")
+        self.assertEqual([row["value"] for row in rows], [0.25] * 5)
+        self.assertEqual(rows[4]["start_ns"] - rows[0]["start_ns"], 4_000_000)
+        kernel = self.value("SELECT start_ns FROM event WHERE name = 'k'")
+        self.assertLess(abs(rows[4]["start_ns"] - kernel), 30_000_000_000)
+
     def test_more_than_the_ring_holds_waits_for_the_collector(self):
         self.play("cuda; kernel first; wait 500; burst 50000; wait 100; burst 50000",
                   POOLSCOPE_RING_BYTES="1048576")

@@ -18,6 +18,7 @@
 //   burst N                        so many records, and what launched each, as fast as can be
 //   deliver                        gives back the buffer as it is
 //   stall MS                       the next flush takes so long
+//   sampling, samples              see standin_cupti_sampling.cpp
 //   drop N                         so many records found no room
 
 #include "tests/support/standin_cupti.h"
@@ -325,6 +326,7 @@ bool Do(const Line& line) {
     Burst(static_cast<uint32_t>(strtoul(line.name.c_str(), nullptr, 10)));
     return true;
   }
+  if (StandinSampling(word, line.name, line.Real("value", 0))) return true;
   pthread_mutex_lock(&mutex);
   bool known = true;
   if (word == "version") {
@@ -371,6 +373,8 @@ bool Do(const Line& line) {
 }
 
 }  // namespace
+
+uint64_t StandinNow() { return Now(); }
 
 #define CUPTI_CALL extern "C" __attribute__((visibility("default")))
 
