@@ -284,6 +284,9 @@ Result<Roles> FindRoles(const RunData& run) {
     return Error{
         fmt::format("the what-if knows runs of two pools, this one has {}", run.pools.size())};
   }
+  if (run.Number("gradients.buckets")) {
+    return Error{"the what-if knows gradients that go out after their pass, not in buckets"};
+  }
   const auto index = [&run](const std::string& name) {
     return run.pools[0].pool == name ? 0 : run.pools[1].pool == name ? 1 : -1;
   };

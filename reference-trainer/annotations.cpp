@@ -106,6 +106,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
     text("gradients.codec", CodecName(options.gradients.codec).c_str());
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }
+  if (options.gradient_buckets > 1) count("gradients.buckets", options.gradient_buckets);
   AnnotateAllReduce(options.all_reduce);
   AnnotateInput(options.input);
   AnnotateSlowness(options.slowness);

@@ -15,6 +15,8 @@ ComputeWorker::ComputeWorker(Job& job, size_t index)
       fetch_(job.fetch
                  ? std::make_unique<ParameterFetch>(job, *this, index, signal_, replica_.get())
                  : nullptr),
+      sender_(job.buckets ? std::make_unique<GradientSender>(job, index, sending_, signal_)
+                          : nullptr),
       held_(job.options().update_workers, 0),
       missing_(job, index),
       given_(job.start().step) {}
@@ -27,8 +29,9 @@ void ComputeWorker::Probe() {
 
 void ComputeWorker::Run() {
   const Options& options = job_.options();
-  RestoreResidual(options.gradients.codec,
-                  ResidualOf(job_.start(), index_, options.compute_workers));
+  const auto residual = ResidualOf(job_.start(), index_, options.compute_workers);
+  Worker& sender = sender_ ? *sender_ : static_cast<Worker&>(*this);
+  sender.RestoreResidual(options.gradients.codec, residual);
   while (const auto attempt = NextAttempt()) Compute(*attempt);
   if (HeldVersion() > job_.start().step) Give(true);
   job_.weights->Close(index_);
@@ -44,7 +47,9 @@ void ComputeWorker::Give(bool last) {
   if (!last && HeldVersion() <= given_) return;
   given_ = HeldVersion();
   GiveReplica(job_, *device_, replica_.get(), index_, given_, last,
-              [this](std::span<float> residual) { CopyMemories(residual); });
+              [this](std::span<float> residual) {
+                sender_ ? sender_->CopyMemories(residual) : CopyMemories(residual);
+              });
 }
 
 void ComputeWorker::Compute(const Admission::Attempt& attempt) {
@@ -62,13 +67,16 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
   const Drained drained(*device_);
   if (replica_) replica_->ClearGradients();
   const auto parts = static_cast<double>(attempt.micro_batches + 1);  // the last one is sending
+  OnBucket on_bucket;
+  if (sender_) on_bucket = [&](const GradientBuckets::Bucket& bucket) { GiveBucket(sum, bucket); };
   for (uint64_t i = 0; i < attempt.micro_batches; ++i) {
     MayDepart(attempt.version, static_cast<double>(i) / parts);
     const uint64_t offset = i * attempt.stride;
     ForwardBackward(job_, *device_, signal_, replica_.get(),
                     {attempt.step, attempt.micro_batch + offset, attempt.version,
                      attempt.data + offset, attempt.sequences},
-                    sum.loss_sum, fetch_.get());
+                    sum.loss_sum, fetch_.get(),
+                    i + 1 == attempt.micro_batches ? on_bucket : OnBucket());
   }
   device_->Synchronize();
   if (fetch_) sum.version = fetch_->oldest_version();
@@ -78,7 +86,40 @@ void ComputeWorker::Compute(const Admission::Attempt& attempt) {
                      replica_ ? replica_->Gradients(job_.AllRanges()) : std::span<const float>{});
     sum.micro_batch = sum.micro_batches == 1 ? 0 : POOLSCOPE_NO_VALUE;
   }
-  SendGradients(sum, attempt);
+  if (sender_) {
+    AwaitSender();
+  } else {
+    SendGradients(sum, attempt);
+  }
+  if (job_.options().schedule.DepartsInMidStep()) job_.coordinator->HandedOver(attempt.number);
+}
+
+void ComputeWorker::GiveBucket(const MessageFields& header, const GradientBuckets::Bucket& bucket) {
+  for (const GradientBuckets::Piece& piece : bucket.pieces) {
+    auto message = std::make_unique<Message>();
+    static_cast<MessageFields&>(*message) = header;
+    message->destination = piece.shard;
+    message->part = piece.number;
+    message->raw_bytes = piece.bytes;
+    std::vector<float> values;
+    if (replica_) {
+      const auto sum = replica_->Gradients(piece.ranges);
+      values.assign(sum.begin(), sum.end());
+    }
+    sender_->Give(std::move(message), std::move(values));
+  }
+}
+
+void ComputeWorker::AwaitSender() {
+  OpenWait none;
+  for (;;) {
+    const uint64_t ticket = signal_.Ticket();
+    job_.CheckRunning();
+    if (sender_->Idle()) return;
+    InstallArrived(none);  // an update worker that cannot deliver weights would not take gradients
+    device_->Waited();
+    signal_.WaitPast(ticket);
+  }
 }
 
 void ComputeWorker::MayDepart(uint64_t step, double progress) {
@@ -153,7 +194,6 @@ void ComputeWorker::SendGradients(const MessageFields& header, const Admission::
     Send(*job_.gradients, job_.options().gradients.codec, std::move(message), values,
          [this](OpenWait& wait) { InstallArrived(wait); });
   }
-  if (job_.options().schedule.DepartsInMidStep()) job_.coordinator->HandedOver(attempt.number);
 }
 
 void ComputeWorker::InstallArrived(OpenWait& wait) {

@@ -78,6 +78,12 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
     update_signals.push_back(std::make_unique<Signal>());
   }
   MakeLinks(transport);
+  if (options.gradient_buckets > 1) {
+    std::vector<uint64_t> bytes;
+    for (size_t i = 0; i < shards_.size(); ++i) bytes.push_back(GradientBytes(i));
+    buckets =
+        std::make_unique<const GradientBuckets>(options.gradient_buckets, shape_, shards_, bytes);
+  }
   if (options.fetch.on) {
     fetch =
         std::make_unique<Fetch>(options, placement.compute_workers, Pointers(update_signals),

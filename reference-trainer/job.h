@@ -14,6 +14,7 @@
 #include "reference-trainer/device.h"
 #include "reference-trainer/expert_load.h"
 #include "reference-trainer/fetch.h"
+#include "reference-trainer/gradient_buckets.h"
 #include "reference-trainer/journal.h"
 #include "reference-trainer/link.h"
 #include "reference-trainer/model/parameters.h"
@@ -67,6 +68,11 @@ class Job {
   CodecFigures StatedCodec(const Codec& codec, CodecUse use) const;
   // Where its values lie among all; empty where nothing is computed.
   const Ranges& ShardRanges(size_t index) const { return shards_[index]; }
+  // Messages that its gradients are, and where the values of each lie.
+  uint64_t Pieces(size_t shard) const { return buckets ? buckets->PiecesOf(shard) : 1; }
+  const Ranges& PieceRanges(size_t shard, uint64_t piece) const {
+    return buckets ? buckets->PieceOf(shard, piece).ranges : shards_[shard];
+  }
   // The share of the model that it is, and its optimizer state.
   double ShardShare(size_t index) const { return shares_[index]; }
   const StateSizes& ShardState(size_t index) const { return state_[index]; }
@@ -89,12 +95,13 @@ class Job {
   Journal journal;
   std::unique_ptr<CoordinatorServer> coordinator_server;  // null but where others may ask
   std::unique_ptr<Coordinator> coordinator;
-  std::unique_ptr<Link> gradients, weights;  // null in a monolithic run
-  std::unique_ptr<Link> all_reduce;          // compute → compute; null without
-  std::unique_ptr<ExpertLoad> expert_load;   // null without experts
-  std::unique_ptr<DataLoader> loader;        // null: micro-batches are read when computed
-  std::unique_ptr<Fetch> fetch;              // null where weights are pushed
-  std::unique_ptr<Checkpoints> checkpoints;  // null where none are made
+  std::unique_ptr<Link> gradients, weights;        // null in a monolithic run
+  std::unique_ptr<Link> all_reduce;                // compute → compute; null without
+  std::unique_ptr<const GradientBuckets> buckets;  // null where gradients go out at the end
+  std::unique_ptr<ExpertLoad> expert_load;         // null without experts
+  std::unique_ptr<DataLoader> loader;              // null: micro-batches are read when computed
+  std::unique_ptr<Fetch> fetch;                    // null where weights are pushed
+  std::unique_ptr<Checkpoints> checkpoints;        // null where none are made
 
  private:
   void MakeCoordinator(Transport* transport);

@@ -30,7 +30,8 @@ struct MessageFields {
   uint64_t first = 0, stride = 1;              // micro-batch i of them is first + i × stride
   uint64_t micro_batches = 0;
   uint64_t tokens = 0;
-  uint64_t part = 0;  // all-reduce: the hop of its step that the message is
+  // Of several messages that belong together: all-reduce: the hop; gradients in buckets: the piece.
+  uint64_t part = 0;
 
   bool probe() const { return step == POOLSCOPE_NO_VALUE; }
 };
@@ -42,6 +43,8 @@ struct Message : MessageFields {
   // Values are empty where nothing is computed (--math none, a probe).
   Block block;
   std::vector<float> values;  // after decoding
+  // Of gradients in buckets: what came before the piece that completes them.
+  std::vector<std::unique_ptr<Message>> earlier;
 
   // The link's own: when it was handed over, and its open queued or wire range.
   int64_t handed_over_ns = 0;

@@ -101,6 +101,30 @@ void AddLink(CLI::App& app, const std::string& name, const std::string& what, Li
       ->group(group);
 }
 
+void AddBuckets(CLI::App& app, uint64_t& buckets) {
+  app.add_option("--gradient-buckets", buckets,
+                 "messages that gradients go out in while the backward pass goes on; 1: at its end")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{256}))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Links");
+}
+
+std::string CheckBuckets(const Options& options) {
+  if (options.gradient_buckets == 1) return "";
+  if (options.mode == Mode::kMonolithic) return "--gradient-buckets needs --mode disaggregated";
+  const std::pair<bool, const char*> others[] = {
+      {options.all_reduce.on, "--compute-allreduce"},
+      {options.fetch.on, "--weights-mode fetch"},
+      {options.model.experts.count > 0, "--experts"},
+      {options.devices.compute.kind == DeviceKind::kCuda, "compute on cuda"},
+  };
+  for (const auto& [given, what] : others) {
+    if (given) return fmt::format("--gradient-buckets does not go with {}", what);
+  }
+  return "";
+}
+
 void AddRun(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("--mode", raw.mode, "monolithic or disaggregated")
       ->check(CLI::IsMember({"monolithic", "disaggregated"}))
@@ -236,6 +260,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddLink(app, "requests", "for weights, compute to update", options.requests);
   AddLink(app, "replicas", "of weights, update to update", options.replicas);
   AddAllReduceOptions(app, options.all_reduce);
+  AddBuckets(app, options.gradient_buckets);
   AddWire(app, "allreduce", "one compute worker to the next", options.all_reduce.hop);
   AddReliabilityOptions(app, options.reliability);
   AddFetchOptions(app, options.fetch);
@@ -302,6 +327,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   if (const std::string error = CheckAllReduce(app, options); !error.empty()) {
     return WrongUsage(error);
   }
+  if (const std::string error = CheckBuckets(options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckTransport(options); !error.empty()) {
     return WrongUsage(error);
   }

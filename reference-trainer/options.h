@@ -70,7 +70,8 @@ struct Options {
   LinkOptions gradients;
   LinkOptions weights;
   AllReduceOptions all_reduce;
-  uint64_t link_probes = 3;  // small messages on each link before step 0
+  uint64_t gradient_buckets = 1;  // that a micro-batch's gradients go out in
+  uint64_t link_probes = 3;       // small messages on each link before step 0
   ReliabilityOptions reliability;
 
   // Emulated devices: as flags state or the cost model says, times already scaled.

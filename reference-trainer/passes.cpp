@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "reference-trainer/model/stages.h"
 #include "reference-trainer/staged_pass.h"
 #include "reference-trainer/timing.h"
 
@@ -14,6 +15,20 @@ void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_wor
 }
 
 namespace {
+
+void BackwardInBuckets(const Job& job, Device& device, Replica* replica, double seconds,
+                       const poolscope_work& work, const OnBucket& on_bucket) {
+  StagedReplica* const staged = replica ? replica->staged() : nullptr;
+  size_t stage = StagesOf(job.shape()).size();  // the last one done
+  const auto& buckets = job.buckets->buckets();
+  for (const GradientBuckets::Bucket& bucket : buckets) {
+    Work(device, job.annotations.backward, seconds / static_cast<double>(buckets.size()), work,
+         [&] {
+           while (staged && stage > bucket.last_stage) staged->BackwardStage(--stage);
+         });
+    on_bucket(bucket);
+  }
+}
 
 // Its content, from the job's loader where it has one: then it is waited for as input.
 std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal,
@@ -30,7 +45,8 @@ std::shared_ptr<const Batch> Load(const Job& job, Device& device, Signal& signal
 }  // namespace
 
 void ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
-                     MicroBatch batch, double& loss_sum, WeightSource* source) {
+                     MicroBatch batch, double& loss_sum, WeightSource* source,
+                     const OnBucket& on_bucket) {
   batch.content = Load(job, device, signal, batch);
   if (source || job.expert_load) {
     loss_sum += ForwardBackwardInStages(job, device, replica, batch, source) *
@@ -50,6 +66,10 @@ void ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* re
                  [replica, sequences, &loss_sum, content = batch.content] {
                    if (replica) loss_sum += replica->Forward(*content) * sequences;
                  }});
+  if (on_bucket) {
+    return BackwardInBuckets(job, device, replica, size * options.backward_seconds, work,
+                             on_bucket);
+  }
   device.Launch({job.annotations.backward, size * options.backward_seconds, work,
                  [replica, content = batch.content] {
                    if (replica) replica->Backward();

@@ -21,11 +21,16 @@ struct MicroBatch {
 
 class WeightSource;
 
+// Told of each bucket of gradients that the backward pass has completed.
+using OnBucket = std::function<void(const GradientBuckets::Bucket&)>;
+
 // Adds its gradients to the replica's sum and its mean loss × sequences to `loss_sum`, NaN where
 // `replica` is null: when the device has done it, see Device::Synchronize. `signal` is the
 // worker's. `source`: where the weights come from stage by stage, null where the replica has them.
+// With `on_bucket` (may be empty) all is done when this returns.
 void ForwardBackward(const Job& job, Device& device, Signal& signal, Replica* replica,
-                     MicroBatch batch, double& loss_sum, WeightSource* source = nullptr);
+                     MicroBatch batch, double& loss_sum, WeightSource* source = nullptr,
+                     const OnBucket& on_bucket = {});
 
 // Runs `math` on the device as annotated work.
 void Work(Device& device, nvtxStringHandle_t name, double seconds, poolscope_work work,

@@ -144,7 +144,7 @@ void UpdateWorker::Await(Gathered& gathered) {
     const double fill = job_.gradients->Fill(index_);
     if (MessagePtr message = TryReceive(*job_.gradients, wait)) {
       if (job_.options().schedule.dynamic_batch) job_.coordinator->NoteFill(fill);
-      undecided_.push_back(std::move(message));
+      if (MessagePtr whole = Completed(std::move(message))) undecided_.push_back(std::move(whole));
       gathered.versions_held = std::max(gathered.versions_held, VersionsHeld());
       Sort();
       return;
@@ -155,6 +155,19 @@ void UpdateWorker::Await(Gathered& gathered) {
     device_->Waited();
     signal_.WaitPast(ticket);
   }
+}
+
+MessagePtr UpdateWorker::Completed(MessagePtr message) {
+  if (!job_.buckets) return message;
+  Open(*job_.gradients, *message, SizeOf(job_.PieceRanges(index_, message->part)));
+  std::vector<MessagePtr>& pieces = pieces_[message->attempt];
+  pieces.push_back(std::move(message));
+  if (pieces.size() < job_.Pieces(index_)) return nullptr;
+  MessagePtr last = std::move(pieces.back());
+  pieces.pop_back();
+  last->earlier = std::move(pieces);
+  pieces_.erase(last->attempt);
+  return last;
 }
 
 uint64_t UpdateWorker::VersionsHeld() const {
@@ -181,15 +194,15 @@ bool UpdateWorker::SortOnce() {
         deferred.push_back(std::move(message));
         continue;
       case Admission::Verdict::kAccepted:
-        Open(*job_.gradients, *message, SizeOf(job_.ShardRanges(index_)));
+        if (!job_.buckets) {
+          Open(*job_.gradients, *message, SizeOf(job_.ShardRanges(index_)));
+        }
         admitted_.push_back({decision.step, std::move(message)});
         break;
-      case Admission::Verdict::kDiscarded: {
-        message->applied_version = decision.step;
-        const poolscope_transfer discard = message->Annotation(POOLSCOPE_APPLY);
-        poolscope_discard(job_.gradients->annotation(), &discard);
+      case Admission::Verdict::kDiscarded:
+        for (const MessagePtr& piece : message->earlier) Discard(*piece, decision.step);
+        Discard(*message, decision.step);
         break;
-      }
     }
     decided = true;
   }
@@ -197,11 +210,15 @@ bool UpdateWorker::SortOnce() {
   return decided;
 }
 
-void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
+void UpdateWorker::Discard(Message& message, uint64_t step) {
   message.applied_version = step;
-  Apply(*job_.gradients, message, [&] {
-    if (shard_) shard_->Add(message.values);
-  });
+  const poolscope_transfer discard = message.Annotation(POOLSCOPE_APPLY);
+  poolscope_discard(job_.gradients->annotation(), &discard);
+}
+
+void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
+  for (const MessagePtr& piece : message.earlier) Add(*piece, step, false);
+  Add(message, step, true);
   const uint64_t lag = step > message.version ? step - message.version : 0;
   gathered.loss_sum += message.loss_sum;
   gathered.tokens += message.tokens;
@@ -212,6 +229,19 @@ void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
   gathered.messages += 1;
   gathered.lag_sum += lag;
   gathered.lag_max = std::max(gathered.lag_max, lag);
+}
+
+void UpdateWorker::Add(Message& message, uint64_t step, bool last) {
+  message.applied_version = step;
+  Apply(*job_.gradients, message, [&] {
+    if (!shard_) return;
+    if (!job_.buckets) return shard_->Add(message.values);
+    sum_.resize(SizeOf(job_.ShardRanges(index_)));
+    const size_t at = job_.buckets->PieceOf(index_, message.part).part.begin;
+    std::copy(message.values.begin(), message.values.end(),
+              sum_.begin() + static_cast<std::ptrdiff_t>(at));
+    if (last) shard_->Add(sum_);
+  });
 }
 
 void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -47,13 +48,18 @@ class UpdateWorker : public Worker {
   MessagePtr Next(uint64_t step, const Gathered& gathered);
   // Waits until a message arrives, or a decision on one that has.
   void Await(Gathered& gathered);
+  // The gradients that the message completes; null: it does not.
+  MessagePtr Completed(MessagePtr message);
   // Asks for a decision on every message that has none, in the order of arrival. True: there were
   // some.
   bool Sort();
   bool SortOnce();
   // Of the gradients that wait here. Under every policy but apply at most lag bound + 1.
   uint64_t VersionsHeld() const;
+  void Discard(Message& message, uint64_t step);
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
+  // The apply stage of one message of a gradient, or of its last one.
+  void Add(Message& message, uint64_t step, bool last);
   void Update(const StepPlan& plan, const Gathered& gathered);
   // Begins with what the run goes on from, which compute workers get too.
   void TakeUp(const TrainingState& start);
@@ -61,11 +67,13 @@ class UpdateWorker : public Worker {
   void Give(uint64_t step, bool last);
   void SendWeights(uint64_t version, const Values& values);
 
-  const std::unique_ptr<Shard> shard_;   // null where nothing is computed
-  std::deque<MessagePtr> undecided_;     // arrived, not yet admitted
-  std::deque<Admitted> admitted_;        // decoded, of this step or a later one
-  uint64_t tokens_ = 0;                  // of all steps
-  std::unique_ptr<BlockServer> server_;  // null where weights are pushed
+  const std::unique_ptr<Shard> shard_;                  // null where nothing is computed
+  std::map<uint64_t, std::vector<MessagePtr>> pieces_;  // by attempt, decoded
+  std::vector<float> sum_;                              // of gradients in pieces
+  std::deque<MessagePtr> undecided_;                    // arrived, not yet admitted
+  std::deque<Admitted> admitted_;                       // decoded, of this step or a later one
+  uint64_t tokens_ = 0;                                 // of all steps
+  std::unique_ptr<BlockServer> server_;                 // null where weights are pushed
 };
 
 }  // namespace poolscope::trainer

@@ -42,7 +42,8 @@ void Worker::Encode(Link& link, const Codec& codec, Message& message, const Valu
       extra_seconds + raw / job_.StatedCodec(codec, UseOf(link)).encode_bytes_per_second;
   device_->AwaitTurn(seconds);
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
-  Encoder& encoder = encoders_.try_emplace(message.destination, codec).first->second;
+  Encoder& encoder =
+      encoders_.try_emplace({message.destination, message.part}, codec).first->second;
   device_->Run(seconds, [&] { message.block = encoder.Encode(values()); });
   message.wire_bytes = WireBytes(codec, message.raw_bytes);
   if (message.block.count > 0) {  // as many as the real payload's ratio makes of the raw bytes
@@ -100,7 +101,8 @@ void Worker::Open(const Link& link, Message& message, size_t count) {
   device_->AwaitTurn(seconds);
   if (staged) poolscope_begin(POOLSCOPE_TRANSFER, link.annotation());
   device_->Run(seconds, [&] {
-    good = decoders_[message.source].Decode(message.block, count, message.values, error);
+    good = decoders_[{message.source, message.part}].Decode(message.block, count, message.values,
+                                                            error);
   });
   if (staged) {
     const poolscope_transfer decode = message.Annotation(POOLSCOPE_DECODE);
@@ -120,16 +122,18 @@ void Worker::Apply(const Link& link, const Message& message, const std::function
 }
 
 void Worker::CopyMemories(std::span<float> all) const {
-  for (const auto& [shard, encoder] : encoders_) {
-    Scatter(encoder.memory(), job_.ShardRanges(shard), all);
+  for (const auto& [stream, encoder] : encoders_) {
+    Scatter(encoder.memory(), job_.PieceRanges(stream.first, stream.second), all);
   }
 }
 
 void Worker::RestoreResidual(const Codec& codec, std::span<const float> all) {
   std::vector<float> gathered;
   for (uint64_t shard = 0; !all.empty() && shard < job_.options().update_workers; ++shard) {
-    Encoder& encoder = encoders_.try_emplace(shard, codec).first->second;
-    encoder.Remember(Gather(all, job_.ShardRanges(shard), gathered));
+    for (uint64_t piece = 0; piece < job_.Pieces(shard); ++piece) {
+      Encoder& encoder = encoders_.try_emplace({shard, piece}, codec).first->second;
+      encoder.Remember(Gather(all, job_.PieceRanges(shard, piece), gathered));
+    }
   }
 }
 

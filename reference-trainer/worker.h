@@ -49,6 +49,11 @@ class Worker {
   // costs on an emulated device beside the codec.
   void Encode(Link& link, const Codec& codec, Message& message, const Values& values,
               double extra_seconds = 0);
+  // What the encoders of the links to all destinations keep (see Encoder), by the shards they go
+  // to.
+  void CopyMemories(std::span<float> all) const;
+  // Goes on with error feedback all[parameters]; empty: with none.
+  void RestoreResidual(const Codec& codec, std::span<const float> all);
   // The next operation does not directly follow the one before.
   void Waited() { device_->Waited(); }
 
@@ -59,11 +64,6 @@ class Worker {
         signal_(signal),
         device_(job.MakeDevice(pool, index)),
         memory_(job.options(), pool, index) {}
-  // What the encoders of the links to all destinations keep (see Encoder), by the shards they go
-  // to.
-  void CopyMemories(std::span<float> all) const;
-  // Goes on with error feedback all[parameters]; empty: with none.
-  void RestoreResidual(const Codec& codec, std::span<const float> all);
   // What the receivers of a stream hold; empty where the codec does not tell.
   std::span<const float> SentValues() const;
 
@@ -84,9 +84,11 @@ class Worker {
   // Whether encode and decode are stages of their own.
   bool Staged(const Codec& codec) const;
 
-  // A worker sends values on one link alone, and receives them on one.
-  std::map<uint64_t, Encoder> encoders_;  // of its stream to each destination
-  std::map<uint64_t, Decoder> decoders_;  // of its stream from each source
+  // Of the one link that a worker sends values on, and the one that it receives them on: its
+  // streams to each destination or from each source, and of gradients each piece of it.
+  using Stream = std::pair<uint64_t, uint64_t>;
+  std::map<Stream, Encoder> encoders_;
+  std::map<Stream, Decoder> decoders_;
 };
 
 }  // namespace poolscope::trainer

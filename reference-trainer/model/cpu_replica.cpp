@@ -9,6 +9,7 @@ namespace poolscope::trainer {
 
 CpuReplica::CpuReplica(const GptShape& shape, size_t batch, uint64_t seed)
     : gpt_(shape, batch, arithmetic_),
+      completed_(PartsOfStages(shape)),
       values_(InitialParameters<float>(shape, seed)),
       micro_batch_(values_.size(), 0),
       gradients_(values_.size(), 0) {}
@@ -33,11 +34,12 @@ void CpuReplica::BackwardStage(size_t stage) {
     std::fill(micro_batch_.begin(), micro_batch_.end(), 0.0F);
   }
   gpt_.BackwardStage(stage, values_, micro_batch_);
-  if (stage > 0) return;
+  const Part& part = completed_[stage];
+  const std::span<float> completed = std::span(micro_batch_).subspan(part.begin, part.size());
   if (weight_ != 1) {
-    for (float& each : micro_batch_) each *= weight_;
+    for (float& each : completed) each *= weight_;
   }
-  AddOnGrid(micro_batch_.size(), micro_batch_.data(), gradients_.data());
+  AddOnGrid(completed.size(), completed.data(), gradients_.data() + part.begin);
 }
 
 void CpuReplica::Forget(const Ranges& ranges) {

@@ -34,11 +34,12 @@ class CpuReplica : public Replica, private StagedReplica {
 
   CpuArithmetic<float> arithmetic_;
   Gpt<float> gpt_;
-  float weight_ = 1;                // of the gradients of the batch
-  std::vector<float> values_;       // [parameters]
-  std::vector<float> micro_batch_;  // [parameters], gradients of one micro-batch
-  std::vector<float> gradients_;    // [parameters], the sum
-  std::vector<float> gathered_;     // a shard's gradients, where it has several ranges
+  const std::vector<Part> completed_;  // by each stage backward
+  float weight_ = 1;                   // of the gradients of the batch
+  std::vector<float> values_;          // [parameters]
+  std::vector<float> micro_batch_;     // [parameters], gradients of one micro-batch
+  std::vector<float> gradients_;       // [parameters], the sum
+  std::vector<float> gathered_;        // a shard's gradients, where it has several ranges
 };
 
 }  // namespace poolscope::trainer

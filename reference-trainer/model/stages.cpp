@@ -15,6 +15,18 @@ std::vector<Stage> StagesOf(const GptShape& shape) {
   return stages;
 }
 
+std::vector<Part> PartsOfStages(const GptShape& shape) {
+  const Parameters parameters(shape);
+  const std::vector<uint64_t> all_experts(shape.experts, 1);
+  std::vector<Part> parts;
+  for (const Stage& stage : StagesOf(shape)) {
+    parts.push_back({parameters.groups()[GroupsOf(shape, stage, all_experts).front()].begin,
+                     parameters.size()});
+    if (parts.size() > 1) parts[parts.size() - 2].end = parts.back().begin;
+  }
+  return parts;
+}
+
 std::vector<size_t> GroupsOf(const GptShape& shape, const Stage& stage,
                              std::span<const uint64_t> load) {
   constexpr size_t kEmbedding = 0;

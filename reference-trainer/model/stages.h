@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reference-trainer/model/parameters.h"
+#include "reference-trainer/model/ranges.h"
 
 namespace poolscope::trainer {
 
@@ -18,6 +19,10 @@ struct Stage {
 };
 
 std::vector<Stage> StagesOf(const GptShape& shape);
+
+// Of each stage, the parameters whose gradients are complete once it has run backward, after those
+// behind it: all parameters in order.
+std::vector<Part> PartsOfStages(const GptShape& shape);
 
 // The groups of parameters that a stage reads, as indices of Parameters::groups(). Of experts those
 // with a load; load[experts] is empty as long as it is not known.

@@ -1,8 +1,11 @@
-"""What workers of one pool do together, read back from the store."""
+"""A collective and overlap, read back from the store."""
 
+import statistics
+import subprocess
 import unittest
+from collections import defaultdict
 
-from traced_run import WIRE, TracedRun
+from traced_run import APPLY, ENCODE, POOLSCOPE, QUEUED, WIRE, TracedRun
 
 
 class Collective(TracedRun):
@@ -41,6 +44,51 @@ class Collective(TracedRun):
         added = self.of("work", name="reduce", pool="compute")
         self.assertEqual(len(added), 6 * 4 * 3)
         self.assertEqual({each["payload"]["micro_batch"] for each in added}, {None})
+
+    def check_nothing_is_predicted(self, reason):
+        report = subprocess.run([POOLSCOPE, "report", self.store], check=True, capture_output=True,
+                                text=True, timeout=60).stdout
+        self.assertIn("Nothing is predicted: the what-if knows " + reason, report)
+
+    def ends_of_backward(self):
+        """By worker and step."""
+        ends = {}
+        for each in self.of("work", name="backward"):
+            ends[each["worker_index"], each["payload"]["step"]] = each["end_ns"]
+        return ends
+
+    def exposed(self):
+        """Seconds from the end of a step's backward passes to the step's, median."""
+        ends = defaultdict(int)
+        for (_, step), end in self.ends_of_backward().items():
+            ends[step] = max(ends[step], end)
+        return statistics.median(each["start_ns"] - ends[each["payload"]["step"]]
+                                 for each in self.of("step")) / 1e9
+
+    def test_in_buckets_gradients_travel_during_the_backward_pass(self):
+        slow = ["--device", "emulated", "--math", "none", "--steps", "12", "--forward-ms", "4",
+                "--backward-ms", "24", "--update-ms", "1", "--micro-batches", "2",
+                "--gradient-bytes", "12M", "--gradients-bandwidth", "1G", "--gradients-depth", "8",
+                "--gradients-codec", "bf16"]
+        self.trace(*slow)
+        at_the_end = self.exposed()
+        self.trace(*slow, "--gradient-buckets", "6")
+        self.assertLess(self.exposed(), 0.6 * at_the_end)
+        self.assertEqual(self.settings()["gradients.buckets"], "6")
+        self.check_nothing_is_predicted("gradients that go out after their pass")
+        ended = self.ends_of_backward()
+        early = defaultdict(int)  # pieces that were sent before that, by step
+        for stages in self.messages("gradients").values():
+            wire = stages[WIRE]["payload"]
+            if wire["step"] is None:
+                continue
+            self.assertLessEqual({ENCODE, QUEUED, WIRE, APPLY}, stages.keys())
+            self.assertEqual(stages[ENCODE]["thread"], f"compute/{wire['source']}/send")
+            self.assertEqual(wire["raw_bytes"], 2_000_000)
+            early[wire["step"]] += (stages[WIRE]["start_ns"]
+                                    < ended[wire["source"], wire["step"]])
+        self.assertEqual(len(early), 12)
+        self.assertGreater(sum(early.values()), 12 * 2 * 4)
 
 
 if __name__ == "__main__":
