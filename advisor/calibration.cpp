@@ -287,6 +287,9 @@ Result<Roles> FindRoles(const RunData& run) {
   if (run.Number("gradients.buckets")) {
     return Error{"the what-if knows gradients that go out after their pass, not in buckets"};
   }
+  if (run.Text("layout") == "rl") {
+    return Error{"the what-if knows no workers that make several sequences at once"};
+  }
   const auto index = [&run](const std::string& name) {
     return run.pools[0].pool == name ? 0 : run.pools[1].pool == name ? 1 : -1;
   };

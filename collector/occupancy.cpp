@@ -10,6 +10,7 @@ void Occupancy::Add(int64_t at_ns, double share) {
       std::upper_bound(samples_.begin(), samples_.end(), at_ns,
                        [](int64_t at, const Sample& other) { return at < other.at_ns; });
   samples_.insert(place, {at_ns, share});
+  known_ = true;
 }
 
 int64_t Occupancy::OccupiedNs(int64_t begin_ns, int64_t end_ns) const {

@@ -14,6 +14,9 @@ class Occupancy {
   // The part of [begin_ns, end_ns), not before the present, that the shares make of it.
   int64_t OccupiedNs(int64_t begin_ns, int64_t end_ns) const;
 
+  // Whether any was ever told.
+  bool known() const { return known_; }
+
   // The present: what was before is not asked for any more.
   void Forget(int64_t until_ns);
 
@@ -24,6 +27,7 @@ class Occupancy {
   };
   std::vector<Sample> samples_;  // by time, from the present on
   double share_ = 1;             // at the present
+  bool known_ = false;
 };
 
 }  // namespace poolscope

@@ -1,6 +1,7 @@
 #include "collector/windows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <set>
 
@@ -57,6 +58,18 @@ bool SameWait(const Activity& activity, int link, int64_t begin_ns) {
 }
 
 }  // namespace
+
+double WindowBuilder::Worker::DiscardedShare(int64_t from_ns, int64_t until_ns) const {
+  int64_t all_ns = 0, discarded_ns = 0;
+  for (size_t i = 0; i < activities.size(); ++i) {
+    const int64_t ns =
+        std::min(activities[i].end_ns, until_ns) - std::max(activities[i].begin_ns, from_ns);
+    if (activities[i].category != Category::kWork || ns <= 0) continue;
+    all_ns += ns;
+    if (discarded[i]) discarded_ns += ns;
+  }
+  return all_ns == 0 ? 0 : static_cast<double>(discarded_ns) / static_cast<double>(all_ns);
+}
 
 WindowBuilder::Worker& WindowBuilder::At(int worker) {
   if (static_cast<size_t>(worker) >= workers_.size()) {
@@ -301,6 +314,13 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
     if (piece.state == State::kBusy || piece.state == State::kBusyDiscarded) {
       duration_ns = worker.occupancy.OccupiedNs(piece.begin_ns, piece.end_ns);
       row.state_ns[static_cast<size_t>(State::kIdle)] += piece.duration_ns() - duration_ns;
+      if (worker.occupancy.known()) {
+        const double share = worker.DiscardedShare(piece.begin_ns, piece.end_ns);
+        const auto discarded_ns = std::llround(share * static_cast<double>(duration_ns));
+        row.state_ns[static_cast<size_t>(State::kBusyDiscarded)] += discarded_ns;
+        row.state_ns[static_cast<size_t>(State::kBusy)] += duration_ns - discarded_ns;
+        continue;
+      }
     }
     row.state_ns[static_cast<size_t>(piece.state)] += duration_ns;
     if (piece.link < 0) continue;

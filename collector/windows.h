@@ -74,6 +74,10 @@ class WindowBuilder {
     std::vector<TrafficSpan> traffic;
     std::vector<StateInterval> unknown;
     Occupancy occupancy;
+
+    // Of an engine that works on several things at once, each an equal part of it: the share of
+    // [from_ns, until_ns) that went to what was thrown away.
+    double DiscardedShare(int64_t from_ns, int64_t until_ns) const;
   };
   struct LinkSums {
     int64_t transfers = 0, raw_bytes = 0, wire_bytes = 0, discarded = 0;

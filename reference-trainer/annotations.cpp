@@ -11,6 +11,8 @@ nvtxStringHandle_t NameOf(const Codec& codec) {
   return codec == Codec::kNone ? nullptr : poolscope_name(CodecName(codec).c_str());
 }
 
+std::string Name(const char* owner, const char* what) { return std::string(owner) + what; }
+
 // CPUs that this process may run on; 0: not known.
 int UsableCores() {
   cpu_set_t set;
@@ -29,18 +31,21 @@ Annotations::Annotations(const Options& options)
       offload_write_back(poolscope_name("offload_write_back")),
       all_reduce(poolscope_name("allreduce")),
       reduce(poolscope_name("reduce")),
+      generate(poolscope_name("generate")),
       warm_up(poolscope_name("warm-up")),
-      gradients(poolscope_name("gradients")),
+      gradients(poolscope_name(options.gradients_link())),
       gradients_codec(NameOf(options.gradients.codec)),
       weights_codec(NameOf(options.weights.codec)),
-      credits(poolscope_counter("gradients.credits")),
-      version(poolscope_counter("update.version")),
+      credits(poolscope_counter(Name(options.gradients_link(), ".credits").c_str())),
+      version(poolscope_counter(Name(options.update_pool(), ".version").c_str())),
       loss(poolscope_counter("loss")),
       gradient_norm(poolscope_counter("gradient_norm")),
       tokens(poolscope_counter("tokens")),
-      compute_workers(poolscope_counter("compute.workers")),
+      compute_workers(poolscope_counter(Name(options.compute_pool(), ".workers").c_str())),
       micro_batches(poolscope_counter("micro_batches")),
       sequences(poolscope_counter("sequences")),
+      active(poolscope_counter("rollout.active")),
+      occupancy(poolscope_counter("rollout.occupancy")),
       versions_held(poolscope_counter("gradients.versions_held")) {}
 
 void AnnotateSettings(const Options& options, const std::map<std::string, CodecFigures>& codecs) {
@@ -58,11 +63,12 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   text("transport", options.transport == TransportKind::kMpi ? "mpi" : "inprocess");
   if (const int cores = UsableCores(); cores > 0) count("cores", static_cast<uint64_t>(cores));
   text("device", DeviceKindName(options.devices.compute.kind));
-  text("compute.device", DeviceName(options.devices.compute).c_str());
-  text("update.device", DeviceName(options.devices.update).c_str());
+  text(Name(options.compute_pool(), ".device").c_str(),
+       DeviceName(options.devices.compute).c_str());
+  text(Name(options.update_pool(), ".device").c_str(), DeviceName(options.devices.update).c_str());
   number("time_scale", options.devices.time_scale);
-  count("compute.workers", monolithic ? 1 : options.compute_workers);
-  count("update.workers", monolithic ? 0 : options.update_workers);
+  count(Name(options.compute_pool(), ".workers").c_str(), monolithic ? 1 : options.compute_workers);
+  count(Name(options.update_pool(), ".workers").c_str(), monolithic ? 0 : options.update_workers);
   count("micro_batches", options.micro_batches);
   count("lag_bound", options.lag_bound);
   count("warm_up_steps", options.schedule.warm_up_steps);
@@ -94,7 +100,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   }
   if (!monolithic) {
     text("optimizer.layout", ShardLayoutName(options.state.layout));
-    count("gradients.depth", options.gradients.shape.depth);
+    count(Name(options.gradients_link(), ".depth").c_str(), options.gradients.shape.depth);
     count("weights.depth", options.weights.shape.depth);
     text("weights.mode", options.fetch.on ? "fetch" : "push");
     if (options.fetch.on) {
@@ -103,11 +109,13 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
       count("fetch.replication", options.fetch.replication);
       count("requests.depth", options.requests.shape.depth);
     }
-    text("gradients.codec", CodecName(options.gradients.codec).c_str());
+    text(Name(options.gradients_link(), ".codec").c_str(),
+         CodecName(options.gradients.codec).c_str());
     text("weights.codec", CodecName(options.weights.codec).c_str());
   }
   if (options.gradient_buckets > 1) count("gradients.buckets", options.gradient_buckets);
   AnnotateAllReduce(options.all_reduce);
+  AnnotateRollout(options.rollout);
   AnnotateInput(options.input);
   AnnotateSlowness(options.slowness);
   AnnotateHost(options.host);

@@ -16,12 +16,14 @@ struct Annotations {
   nvtxStringHandle_t forward, backward, optimizer, step;
   nvtxStringHandle_t offload_fetch, offload_write_back;
   nvtxStringHandle_t all_reduce, reduce;              // collective, its adding
+  nvtxStringHandle_t generate;                        // of rollouts
   nvtxStringHandle_t warm_up;                         // phase
   nvtxStringHandle_t gradients;                       // link
   nvtxStringHandle_t gradients_codec, weights_codec;  // null: none
   uint64_t credits, version, loss, gradient_norm, tokens;
   uint64_t compute_workers, micro_batches, sequences;  // present; of a step; of a micro-batch
-  uint64_t versions_held;  // most of gradients that waited at update worker 0 in a step
+  uint64_t active, occupancy;  // of a rollout worker: sequences, and their share of its slots
+  uint64_t versions_held;      // most of gradients that waited at update worker 0 in a step
 };
 
 // The knobs and facts of the run, for the what-if; figures by the codec's name.

@@ -9,7 +9,7 @@
 namespace poolscope::trainer {
 ComputeWorker::ComputeWorker(Job& job, size_t index)
     : Worker(job, index, PoolRole::kCompute, *job.compute_signals[index]),
-      replica_(job.MakeReplica(index)),
+      replica_(job.options().rollout.on ? nullptr : job.MakeReplica(index)),
       all_reduce_(job.all_reduce ? std::make_unique<AllReduce>(job, *this, index, *device_, signal_)
                                  : nullptr),
       fetch_(job.fetch
@@ -32,7 +32,7 @@ void ComputeWorker::Run() {
   const auto residual = ResidualOf(job_.start(), index_, options.compute_workers);
   Worker& sender = sender_ ? *sender_ : static_cast<Worker&>(*this);
   sender.RestoreResidual(options.gradients.codec, residual);
-  while (const auto attempt = NextAttempt()) Compute(*attempt);
+  while (const auto attempt = NextAttempt(true)) Compute(*attempt);
   if (HeldVersion() > job_.start().step) Give(true);
   job_.weights->Close(index_);
   job_.coordinator->Leave(index_);
@@ -137,7 +137,7 @@ void ComputeWorker::MayDepart(uint64_t step, double progress) {
   if (due(schedule.kills)) throw Abandoned{};
 }
 
-std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
+std::optional<Admission::Attempt> ComputeWorker::NextAttempt(bool patient) {
   OpenWait wait;
   for (;;) {
     const uint64_t ticket = signal_.Ticket();
@@ -148,6 +148,7 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt() {
     int64_t again_ns = INT64_MAX;
     MayDepart(held, 0);
     const Admission::Attempt attempt = job_.coordinator->TryStart(index_, held);
+    if (!patient && attempt.start != Admission::Start::kStarted) return std::nullopt;
     switch (attempt.start) {
       case Admission::Start::kStarted:
         return attempt;

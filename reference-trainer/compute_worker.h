@@ -21,14 +21,16 @@ class ComputeWorker : public Worker {
   void Probe() override;
   void Run() override;
 
- private:
+ protected:
   // Waits until micro-batches may be started; none: the run is over and all weights are here, or
-  // the worker has left.
-  std::optional<Admission::Attempt> NextAttempt();
+  // the worker has left; or, where it is not `patient`, none may be started now.
+  std::optional<Admission::Attempt> NextAttempt(bool patient);
   // Takes all weights that have arrived and installs the newest of each shard. The others are only
   // decoded, and that only where the codec needs every message.
   void InstallArrived(OpenWait& wait);
   uint64_t HeldVersion() const;
+
+ private:
   // Computes them and sends their sum.
   void Compute(const Admission::Attempt& attempt);
   // One message per shard with the replica's gradient sum, or its part of those with the sum of all

@@ -125,8 +125,9 @@ void Job::MakeLinks(Transport* transport) {
   if (!transport) {
     const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
     const ReliabilityOptions& reliability = options_.reliability;
-    gradients = MakeLink("gradients", gradients_shape, reliability, reliability.gradients,
-                         options_.seed, placement.compute_workers, Pointers(update_signals), fail);
+    gradients =
+        MakeLink(options_.gradients_link(), gradients_shape, reliability, reliability.gradients,
+                 options_.seed, placement.compute_workers, Pointers(update_signals), fail);
     weights = MakeLink("weights", weights_shape, reliability, reliability.weights, options_.seed,
                        options_.update_workers, Pointers(compute_signals), fail);
     if (options_.all_reduce.on) {
@@ -176,7 +177,7 @@ std::unique_ptr<Device> Job::MakeDevice(PoolRole pool, size_t index) const {
       device = MakeEmulatedDevice(pool, index);
       break;
   }
-  const WorkerName worker = {compute ? "compute" : "update", index};
+  const WorkerName worker = {compute ? options_.compute_pool() : options_.update_pool(), index};
   device = Slowed(std::move(device), kind == DeviceKind::kEmulated, options_.slowness, worker);
   if (options_.host.seconds == 0) return device;
   return std::make_unique<HostFedDevice>(std::move(device), options_.host, worker);

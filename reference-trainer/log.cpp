@@ -100,8 +100,8 @@ void Log::Header(const Corpus* corpus, size_t parameters) {
   } else {
     const std::string compute = DeviceName(o.devices.compute);
     const std::string update = DeviceName(o.devices.update);
-    Print("poolscope-trainer: disaggregated {}, {} compute + {} update workers, device {}\n",
-          ModeName(o.mode), o.compute_workers, o.update_workers,
+    Print("poolscope-trainer: disaggregated {}, {} {} + {} {} workers, device {}\n",
+          ModeName(o.mode), o.compute_workers, o.compute_pool(), o.update_workers, o.update_pool(),
           compute == update ? compute : compute + " and " + update);
   }
   if (corpus) {

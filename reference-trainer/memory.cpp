@@ -140,7 +140,7 @@ std::string CheckMemory(const Options& options) {
 
 MemoryUse::MemoryUse(const Options& options, PoolRole pool, uint64_t index)
     : emulated_(options.devices.emulated()),
-      pool_(pool == PoolRole::kCompute ? "compute" : "update"),
+      pool_(pool == PoolRole::kCompute ? options.compute_pool() : options.update_pool()),
       index_(index),
       need_(emulated_ ? MemoryOf(options, pool, index).total() : 0),
       capacity_(DeviceCapacity(options, pool)),

@@ -163,6 +163,7 @@ void ScaleBehaviours(Options& options) {
   const double scale = options.devices.time_scale;
   options.input.delay_seconds *= scale;
   options.host.seconds *= scale;
+  options.rollout.token_seconds *= scale;
   for (auto& each : options.slowness.stalls) each.seconds *= scale;
   for (auto& each : options.slowness.pauses) {
     each.before_seconds *= scale;
@@ -261,6 +262,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddLink(app, "replicas", "of weights, update to update", options.replicas);
   AddAllReduceOptions(app, options.all_reduce);
   AddBuckets(app, options.gradient_buckets);
+  AddRolloutOptions(app, options.rollout);
   AddWire(app, "allreduce", "one compute worker to the next", options.all_reduce.hop);
   AddReliabilityOptions(app, options.reliability);
   AddFetchOptions(app, options.fetch);
@@ -328,6 +330,8 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
     return WrongUsage(error);
   }
   if (const std::string error = CheckBuckets(options); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckRollout(app, options); !error.empty())
+    return WrongUsage(error);
   if (const std::string error = CheckTransport(options); !error.empty()) {
     return WrongUsage(error);
   }

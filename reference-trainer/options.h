@@ -18,6 +18,7 @@
 #include "reference-trainer/options_host.h"
 #include "reference-trainer/options_input.h"
 #include "reference-trainer/options_reliability.h"
+#include "reference-trainer/options_rollout.h"
 #include "reference-trainer/options_schedule.h"
 #include "reference-trainer/options_slowness.h"
 #include "reference-trainer/options_state.h"
@@ -71,7 +72,8 @@ struct Options {
   LinkOptions weights;
   AllReduceOptions all_reduce;
   uint64_t gradient_buckets = 1;  // that a micro-batch's gradients go out in
-  uint64_t link_probes = 3;       // small messages on each link before step 0
+  RolloutOptions rollout;
+  uint64_t link_probes = 3;  // small messages on each link before step 0
   ReliabilityOptions reliability;
 
   // Emulated devices: as flags state or the cost model says, times already scaled.
@@ -96,6 +98,11 @@ struct Options {
 
   uint64_t log_every = 10;
   std::string json_log;  // "": none
+
+  // What the pools and the link from one to the other are called.
+  const char* compute_pool() const { return rollout.on ? "rollout" : "compute"; }
+  const char* update_pool() const { return rollout.on ? "trainer" : "update"; }
+  const char* gradients_link() const { return rollout.on ? "samples" : "gradients"; }
 };
 
 // What main should do instead of training: print `text` and exit with `code`.

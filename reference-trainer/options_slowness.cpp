@@ -86,9 +86,10 @@ std::string CheckWorker(const WorkerName& worker, const char* flag, const Option
   const bool monolithic = options.mode == Mode::kMonolithic;
   uint64_t compute = options.compute_workers;
   for (const Arrival& join : options.schedule.joins) compute += join.workers;
-  const uint64_t workers = worker.pool == "compute"  ? (monolithic ? 1 : compute)
-                           : worker.pool == "update" ? (monolithic ? 0 : options.update_workers)
-                                                     : 0;
+  const uint64_t workers = worker.pool == options.compute_pool() ? (monolithic ? 1 : compute)
+                           : worker.pool == options.update_pool()
+                               ? (monolithic ? 0 : options.update_workers)
+                               : 0;
   if (worker.index < workers) return "";
   return fmt::format("{} {}/{}: there is no such worker in this run", flag, worker.pool,
                      worker.index);
@@ -131,7 +132,7 @@ std::string CheckSlowness(const Options& options) {
     }
   }
   for (const auto& each : slowness.pauses) {
-    const bool known = each.link == "gradients" || each.link == "weights";
+    const bool known = each.link == options.gradients_link() || each.link == "weights";
     if (!known || options.mode == Mode::kMonolithic) {
       return fmt::format("--pause-link {}: there is no such link in this run", each.link);
     }

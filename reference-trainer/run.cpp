@@ -13,6 +13,7 @@
 #include "reference-trainer/heartbeat.h"
 #include "reference-trainer/job.h"
 #include "reference-trainer/monolithic_worker.h"
+#include "reference-trainer/rollout_worker.h"
 #include "reference-trainer/timing.h"
 #include "reference-trainer/update_worker.h"
 
@@ -21,9 +22,11 @@ namespace {
 
 void AnnotateLinks(const Job& job) {
   if (!job.gradients) return;
-  poolscope_link("gradients", "compute", "update", job.gradients->capacity(),
+  const char* const compute = job.options().compute_pool();
+  const char* const update = job.options().update_pool();
+  poolscope_link(job.gradients->name().c_str(), compute, update, job.gradients->capacity(),
                  job.gradients->lanes());
-  poolscope_link("weights", "update", "compute", job.weights->capacity(), job.weights->lanes());
+  poolscope_link("weights", update, compute, job.weights->capacity(), job.weights->lanes());
   if (job.all_reduce) {
     poolscope_link("allreduce", "compute", "compute", job.all_reduce->capacity(),
                    job.all_reduce->lanes());
@@ -60,10 +63,15 @@ class Pools {
     }
     const Placement& placement = job.placement;
     for (uint64_t i = 0; i < placement.compute_workers; ++i) {
-      if (placement.OfCompute(i) == placement.rank) Start<ComputeWorker>("compute", i);
+      if (placement.OfCompute(i) != placement.rank) continue;
+      if (options.rollout.on) {
+        Start<RolloutWorker>(options.compute_pool(), i);
+      } else {
+        Start<ComputeWorker>(options.compute_pool(), i);
+      }
     }
     for (uint64_t i = 0; i < placement.update_workers; ++i) {
-      if (placement.OfUpdate(i) == placement.rank) Start<UpdateWorker>("update", i);
+      if (placement.OfUpdate(i) == placement.rank) Start<UpdateWorker>(options.update_pool(), i);
     }
   }
 
@@ -73,11 +81,14 @@ class Pools {
 
  private:
   template <typename W>
+  static constexpr bool kComputes = std::is_base_of_v<ComputeWorker, W>;
+
+  template <typename W>
   void Start(const char* pool, uint64_t index) {
     threads_.emplace_back([this, pool, index] {
       UseFineTimers();
-      if (std::is_same_v<W, UpdateWorker> || AwaitArrival(index)) Live<W>(pool, index);
-      if (std::is_same_v<W, ComputeWorker> && job_.fetch) job_.fetch->ComputeWorkerLeft();
+      if (!kComputes<W> || AwaitArrival(index)) Live<W>(pool, index);
+      if (kComputes<W> && job_.fetch) job_.fetch->ComputeWorkerLeft();
       job_.coordinator->Ended();
     });
   }
@@ -95,15 +106,14 @@ class Pools {
 
   template <typename W>
   void Live(const char* pool, uint64_t index) {
-    constexpr bool kComputes = std::is_same_v<W, ComputeWorker>;
-    const Heartbeat::Pulse pulse(kComputes ? heartbeat_.get() : nullptr, index);
+    const Heartbeat::Pulse pulse(kComputes<W> ? heartbeat_.get() : nullptr, index);
     poolscope_worker(pool, static_cast<unsigned>(index), pool);
     try {
       W worker(job_, index);
-      if (!kComputes || index < job_.options().compute_workers) {
+      if (!kComputes<W> || index < job_.options().compute_workers) {
         worker.Probe();
         job_.coordinator->Ready();
-        AwaitStart(*(kComputes ? job_.compute_signals : job_.update_signals)[index]);
+        AwaitStart(*(kComputes<W> ? job_.compute_signals : job_.update_signals)[index]);
       }
       worker.Run();
     } catch (const Abandoned&) {

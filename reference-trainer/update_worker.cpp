@@ -16,7 +16,8 @@ namespace poolscope::trainer {
 
 UpdateWorker::UpdateWorker(Job& job, size_t index)
     : Worker(job, index, PoolRole::kUpdate, *job.update_signals[index]),
-      shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload, index)) {}
+      shard_(job.MakeShard(job.ShardRanges(index), job.options().state.offload, index)),
+      replica_(job.options().rollout.on ? job.MakeReplica() : nullptr) {}
 
 void UpdateWorker::Probe() {
   if (index_ != 0) return;
@@ -195,7 +196,8 @@ bool UpdateWorker::SortOnce() {
         continue;
       case Admission::Verdict::kAccepted:
         if (!job_.buckets) {
-          Open(*job_.gradients, *message, SizeOf(job_.ShardRanges(index_)));
+          Open(*job_.gradients, *message,
+               job_.options().rollout.on ? 0 : SizeOf(job_.ShardRanges(index_)));
         }
         admitted_.push_back({decision.step, std::move(message)});
         break;
@@ -219,6 +221,12 @@ void UpdateWorker::Discard(Message& message, uint64_t step) {
 void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
   for (const MessagePtr& piece : message.earlier) Add(*piece, step, false);
   Add(message, step, true);
+  if (job_.options().rollout.on) {
+    ForwardBackward(job_, *device_, signal_, replica_.get(),
+                    {step, message.micro_batch, step, message.first, job_.options().model.batch},
+                    gathered.loss_sum);
+    device_->Synchronize();
+  }
   const uint64_t lag = step > message.version ? step - message.version : 0;
   gathered.loss_sum += message.loss_sum;
   gathered.tokens += message.tokens;
@@ -234,7 +242,7 @@ void UpdateWorker::Reduce(Message& message, uint64_t step, Gathered& gathered) {
 void UpdateWorker::Add(Message& message, uint64_t step, bool last) {
   message.applied_version = step;
   Apply(*job_.gradients, message, [&] {
-    if (!shard_) return;
+    if (!shard_ || replica_) return;
     if (!job_.buckets) return shard_->Add(message.values);
     sum_.resize(SizeOf(job_.ShardRanges(index_)));
     const size_t at = job_.buckets->PieceOf(index_, message.part).part.begin;
@@ -248,7 +256,12 @@ void UpdateWorker::Update(const StepPlan& plan, const Gathered& gathered) {
   const Options& options = job_.options();
   const uint64_t step = plan.step;
   const uint64_t compute_workers = job_.coordinator->Members(step).size();
+  if (replica_) shard_->Add(replica_->Gradients(job_.AllRanges()));
   Optimize(job_, *device_, shard_.get(), index_, plan, gathered.tokens);
+  if (replica_) {
+    replica_->Install(job_.AllRanges(), shard_->values());
+    replica_->ClearGradients();
+  }
   if (server_) Publish(step + 1);
   job_.coordinator->Updated(index_);
   if (index_ == 0) {

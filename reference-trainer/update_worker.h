@@ -57,6 +57,7 @@ class UpdateWorker : public Worker {
   // Of the gradients that wait here. Under every policy but apply at most lag bound + 1.
   uint64_t VersionsHeld() const;
   void Discard(Message& message, uint64_t step);
+  // What a message brings becomes part of `step`: a gradient is added, a sample learned from.
   void Reduce(Message& message, uint64_t step, Gathered& gathered);
   // The apply stage of one message of a gradient, or of its last one.
   void Add(Message& message, uint64_t step, bool last);
@@ -68,6 +69,7 @@ class UpdateWorker : public Worker {
   void SendWeights(uint64_t version, const Values& values);
 
   const std::unique_ptr<Shard> shard_;                  // null where nothing is computed
+  const std::unique_ptr<Replica> replica_;              // of a trainer that computes, else null
   std::map<uint64_t, std::vector<MessagePtr>> pieces_;  // by attempt, decoded
   std::vector<float> sum_;                              // of gradients in pieces
   std::deque<MessagePtr> undecided_;                    // arrived, not yet admitted

@@ -1,4 +1,4 @@
-"""A collective and overlap, read back from the store."""
+"""A collective, overlap and rollouts, read back from the store."""
 
 import statistics
 import subprocess
@@ -89,6 +89,33 @@ class Collective(TracedRun):
                                     < ended[wire["source"], wire["step"]])
         self.assertEqual(len(early), 12)
         self.assertGreater(sum(early.values()), 12 * 2 * 4)
+
+    def test_rollouts_are_busy_by_their_occupancy_and_what_is_too_old_was_for_nothing(self):
+        rollouts = ["--layout", "rl", "--device", "emulated", "--math", "none", "--async",
+                    "--rollout-slots", "4", "--rollout-tokens", "32", "--forward-ms", "0.1",
+                    "--backward-ms", "0.1", "--update-ms", "1", "--steps", "15"]
+        in_turn = [*rollouts, "--micro-batches", "8", "--lag-bound", "0"]
+        self.trace(*in_turn)
+        even = self.spent("rollout", "busy") / (self.spent("rollout", "idle") + 1e-9)
+        self.trace(*in_turn, "--rollout-tail", "1")
+        self.assertLess(self.spent("rollout", "busy") / self.spent("rollout", "idle"), 0.5 * even)
+        self.assertEqual(self.spent("rollout", "busy_discarded"), 0)
+        occupied = {float(each["value"]) for each in self.events
+                    if each["name"] == "rollout.occupancy"}
+        self.assertEqual(occupied, {0.25, 0.5, 0.75, 1})
+        settings = self.settings()
+        self.assertEqual((settings["layout"], settings["rollout.slots"]), ("rl", "4"))
+        self.check_nothing_is_predicted("no workers that make several sequences")
+        lags = [stages[APPLY]["payload"]["applied_version"] - stages[APPLY]["payload"]["version"]
+                for stages in self.messages("samples").values() if APPLY in stages]
+        self.assertEqual(lags, [0] * 15 * 8)
+        self.trace(*rollouts, "--rollout-tail", "1", "--stale", "recompute", "--lag-bound", "1",
+                   "--micro-batches", "4")
+        self.assertGreater(self.spent("rollout", "busy_discarded"), 0)
+        self.assertGreater(len(self.of("discard", name="samples")), 0)
+        lags = [stages[APPLY]["payload"]["applied_version"] - stages[APPLY]["payload"]["version"]
+                for stages in self.messages("samples").values() if APPLY in stages]
+        self.assertEqual((len(lags), max(lags)), (15 * 4, 1))
 
 
 if __name__ == "__main__":
