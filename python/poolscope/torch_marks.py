@@ -54,12 +54,13 @@ def _autograd(module):
 
 
 def _loss(tensors):
-    """The value of a scalar in the host's memory; a device's is not waited for."""
+    """The value of a scalar in the host's memory; None where it is none, where a device would have
+    to be waited for, and where there is no value yet (tracing)."""
     tensor = tensors[0] if isinstance(tensors, (list, tuple)) and len(tensors) == 1 else tensors
     try:
         if tensor.device.type == "cpu" and tensor.numel() == 1:
             return float(tensor.detach())
-    except AttributeError:
+    except Exception:  # whatever a tensor may say: the job's backward has gone well
         pass
     return None
 

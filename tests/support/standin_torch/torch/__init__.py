@@ -28,6 +28,8 @@ class Tensor:
         return self
 
     def __float__(self):
+        if self.value is None:
+            raise RuntimeError("a tensor without data, as under a tracer")
         return self.value
 
 
