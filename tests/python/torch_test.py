@@ -40,6 +40,30 @@ class PyTorch(PythonJob):
         losses = [float(e["payload"]["loss"]) for e in self.events("name = 'step'")]
         self.assertTrue(all(0 < loss < 5 for loss in losses), losses)
 
+    def test_ranks_under_torchrun(self):
+        self.run_python("-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port",
+                        "29511", "-m", "poolscope", self.script("""
+            import torch, torch.distributed as dist
+
+            dist.init_process_group("gloo")
+            model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 2))
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(6):
+                loss = model(torch.randn(4, 8)).square().mean()
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+                total = loss.detach()
+                dist.all_reduce(total)
+            dist.barrier()
+            dist.destroy_process_group()
+        """))
+        self.assertEqual([row["worker_index"] for row in self.sql(
+            "SELECT worker_index FROM worker WHERE pool = 'trainer' ORDER BY 1")], [0, 1])
+        self.assertEqual(self.value("SELECT count(*) FROM step"), 6)
+        for name, count in (("backward", 12), ("optimizer", 12), ("all_reduce", 12)):
+            self.assertEqual(self.value(f"SELECT count(*) FROM event WHERE name = '{name}'"), count)
+
 
 if __name__ == "__main__":
     sys.exit(unittest.main())
