@@ -1,6 +1,7 @@
 #include "agent/cupti_decode.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -53,6 +54,22 @@ constexpr SynchronizationName kSynchronizations[] = {{"synchronize", "unknown"},
                                                      {"stream wait event", "stream wait event"},
                                                      {"synchronize stream", "stream"},
                                                      {"synchronize context", "context"}};
+
+// CUpti_ActivityOverheadKind, in steps of 1 << 16 after the first two.
+constexpr const char* kOverheads[] = {"unknown",
+                                      "driver compiler",
+                                      "CUPTI buffer flush",
+                                      "CUPTI instrumentation",
+                                      "CUPTI resource",
+                                      "module loading",
+                                      "lazy function loading",
+                                      "command buffer full",
+                                      "activity buffer request",
+                                      "unified memory tracing"};
+const char* OverheadName(uint32_t type) {
+  const uint32_t index = type < 2 ? type : (type >> 16) + 1;
+  return kOverheads[index < std::size(kOverheads) ? index : 0];
+}
 
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;
@@ -203,6 +220,25 @@ void Decoder::DecodeOne(ThreadWriter& writer, const uint32_t* at, size_t bytes,
       fields[2] = NameOf(writer, name.kind);
       return Finish(writer, *wait, &record, clock);
     }
+    case Kind::kOverhead: {
+      const auto* overhead = as(static_cast<const OverheadRecord*>(nullptr));
+      if (overhead == nullptr) return;
+      const char* name = OverheadName(overhead->type);
+      record.type = RecordType::kOverhead;
+      record.name = NameOf(writer, name);
+      record.stream = kNoStream;
+      record.start_ns = overhead->start;
+      record.end_ns = overhead->end;
+      fields[kOverheadKindField] = record.name;
+      if (SeenBefore(record)) return;
+      if (bytes >= sizeof(LongOverheadRecord)) {
+        free(reinterpret_cast<const LongOverheadRecord*>(at)->details);
+      }
+      Launch launch;
+      if (overhead->object_kind == kObjectThread) launch.tid = overhead->object[1];
+      if (overhead->end < overhead->start) return writer.Lose(LossCause::kDeviceTime);
+      return WriteAsLaunched(writer, launch, clock, &record);
+    }
     case Kind::kContext: {
       const auto* context = as(static_cast<const ContextRecord*>(nullptr));
       if (context != nullptr) Learn(context->context, context->device);
@@ -246,7 +282,7 @@ void Decoder::WriteAsLaunched(ThreadWriter& writer, const Launch& launch, const 
     return writer.Lose(LossCause::kDeviceTime);
   }
   record->fields[kLaunchTidField] = launch.tid;
-  if (record->type != RecordType::kSynchronization) {
+  if (record->type < RecordType::kSynchronization) {
     record->fields[kRangeField] = launch.range;
     record->fields[kRangeOpenIdField] = launch.open_id;
   }

@@ -100,14 +100,23 @@ struct SynchronizationRecord {
 };
 static_assert(sizeof(SynchronizationRecord) == 40);
 
+inline constexpr uint32_t kObjectThread = 2;  // CUPTI_ACTIVITY_OBJECT_THREAD
+
 struct OverheadRecord {
   uint32_t kind;
-  uint32_t overhead_kind;
+  uint32_t type;
   uint32_t object_kind;
-  uint32_t object[3];
+  uint32_t object[3];  // of a thread: process, thread
   uint64_t start, end;
 };
 static_assert(sizeof(OverheadRecord) == 40);
+
+struct LongOverheadRecord {  // from CUDA 12.4
+  OverheadRecord short_one;
+  uint32_t correlation, reserved;
+  void* details;  // to be freed by who reads it, or null
+};
+static_assert(sizeof(LongOverheadRecord) == 56);
 
 struct ApiRecord {
   uint32_t kind;

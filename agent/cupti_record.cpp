@@ -50,6 +50,7 @@ constexpr Type kTypes[kRecordTypes] = {
       {"to_device"}}},
     {"cuda.memset", 5, {{"correlation"}, {"launch_tid"}, kRange, {"range_open_id"}, {"bytes"}}},
     {"cuda.synchronization", 3, {{"correlation"}, {"launch_tid"}, {"kind", FieldType::kString}}},
+    {"cuda.overhead", 2, {{"kind", FieldType::kString}, {"launch_tid"}}},
 };
 
 // Set by DefineRecords, before any record.
@@ -73,7 +74,8 @@ uint32_t LaneFor(const Record& record) {
     return known.lane;
   }
   char name[96];
-  int bytes = record.device == kNoDevice
+  int bytes = record.type == RecordType::kOverhead ? snprintf(name, sizeof(name), "CUDA overhead")
+              : record.device == kNoDevice
                   ? snprintf(name, sizeof(name), "context %lu", record.context)
                   : snprintf(name, sizeof(name), "device %lu", record.device);
   if (record.stream != kNoStream) {

@@ -9,15 +9,17 @@
 
 namespace poolscope::agent::cupti {
 
-enum class RecordType : uint32_t { kKernel, kCopy, kMemset, kSynchronization };
-inline constexpr uint32_t kRecordTypes = 4;
+enum class RecordType : uint32_t { kKernel, kCopy, kMemset, kSynchronization, kOverhead };
+inline constexpr uint32_t kRecordTypes = 5;
 inline constexpr uint32_t kMaxRecordFields = 11;
 
-// Where the fields stand that say who launched it: in all types, and in all but kSynchronization.
+// Where the fields stand that say who launched it: the thread in all types, the others in those
+// whose first it is, and that have so many.
 inline constexpr uint32_t kCorrelationField = 0, kLaunchTidField = 1;
 inline constexpr uint32_t kRangeField = 2, kRangeOpenIdField = 3;
 inline constexpr uint32_t kGraphNodeField = 9, kQueuedField = 10;  // of kKernel
 inline constexpr uint32_t kFromField = 5, kToField = 6;            // of kCopy
+inline constexpr uint32_t kOverheadKindField = 0;                  // of kOverhead
 
 // Of a context as a whole, in place of a stream.
 inline constexpr uint64_t kNoStream = ~uint64_t{0};

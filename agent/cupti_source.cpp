@@ -335,8 +335,8 @@ bool Begin(Reason* why) {
     why->Set("cuptiActivityEnable gave error %d for kernels", result);
     return false;
   }
-  for (const Kind kind :
-       {Kind::kContext, Kind::kMemcpy, Kind::kMemcpyPeer, Kind::kMemset, Kind::kSynchronization}) {
+  for (const Kind kind : {Kind::kContext, Kind::kMemcpy, Kind::kMemcpyPeer, Kind::kMemset,
+                          Kind::kSynchronization, Kind::kOverhead}) {
     library.enable(kind);
   }
   if (late_launches) {

@@ -98,6 +98,7 @@ TEST(CuptiLayout, Copies_AreAsInTheHeader) {
 }
 
 TEST(CuptiLayout, OtherRecords_AreAsInTheHeader) {
+  using RealOverhead = CUpti_ActivityOverhead;
   using RealSynchronization = CUpti_ActivitySynchronization;  // later ones begin the same
   EXPECT_LE(sizeof(SynchronizationRecord), sizeof(RealSynchronization));
   EXPECT_AT(SynchronizationRecord, type, RealSynchronization, type);
@@ -105,6 +106,15 @@ TEST(CuptiLayout, OtherRecords_AreAsInTheHeader) {
   EXPECT_AT(SynchronizationRecord, correlation, RealSynchronization, correlationId);
   EXPECT_AT(SynchronizationRecord, context, RealSynchronization, contextId);
   EXPECT_AT(SynchronizationRecord, stream, RealSynchronization, streamId);
+  EXPECT_AT(OverheadRecord, type, RealOverhead, overheadKind);
+  EXPECT_AT(OverheadRecord, object_kind, RealOverhead, objectKind);
+  EXPECT_AT(OverheadRecord, object[1], RealOverhead, objectId.pt.threadId);
+  EXPECT_AT(OverheadRecord, start, RealOverhead, start);
+  EXPECT_AT(OverheadRecord, end, RealOverhead, end);
+#if CUPTI_API_VERSION >= 22
+  EXPECT_AT(LongOverheadRecord, details, CUpti_ActivityOverhead3, overheadData);
+#endif
+  EXPECT_EQ(uint32_t{CUPTI_ACTIVITY_OBJECT_THREAD}, kObjectThread);
   EXPECT_LE(sizeof(ApiRecord), sizeof(CUpti_ActivityAPI));
   EXPECT_AT(ApiRecord, start, CUpti_ActivityAPI, start);
   EXPECT_AT(ApiRecord, thread, CUpti_ActivityAPI, threadId);
@@ -213,7 +223,7 @@ TEST(CuptiLayout, RecordSizes_AreTheLibrarys) {
   ASSERT_EQ(version, uint32_t{CUPTI_API_VERSION});
   reinterpret_cast<bool (*)(const char*)>(dlsym(standin, "standin_cupti_line"))(
       ("version " + std::to_string(version)).c_str());
-  for (const uint32_t kind : {1, 2, 4, 5, 9, 10, 22, 38}) {
+  for (const uint32_t kind : {1, 2, 4, 5, 9, 10, 17, 22, 38}) {
     alignas(8) uint8_t buffer[4096] = {};
     for (size_t at = 0; at < sizeof(buffer); at += 8) memcpy(buffer + at, &kind, 4);
     uint8_t *record = buffer, *expected = buffer;

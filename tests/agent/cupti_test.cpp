@@ -130,6 +130,25 @@ TEST_F(Cupti, Synchronizations_AreOfAStreamOrOfAContextWhole) {
   EXPECT_EQ(view.strings.at(activities[1].lane.name), "device 1");
 }
 
+TEST_F(Cupti, Overheads_AreOnALaneOfTheirOwn) {
+  for (const char* version : {"18", "130001"}) {
+    Jobs jobs;
+    const SessionView view =
+        Play(jobs, std::string("version ") + version +
+                       "; cuda; overhead type=327680 tid=55 for=400; overhead type=1; kernel k;"
+                       "overhead type=12345678");
+    ASSERT_THAT(Names(view),
+                ElementsAre("lazy function loading", "driver compiler", "k", "unknown"));
+    const ViewedEvent loading = Activities(view)[0];
+    EXPECT_EQ(loading.end - loading.start, 400'000u);
+    EXPECT_EQ(view.strings.at(loading.lane.name), "CUDA overhead");
+    EXPECT_EQ(loading.lane.device, kNoDevice);
+    EXPECT_EQ(loading.payload.at("cuda.overhead"),
+              (Fields{{"kind", "lazy function loading"}, {"launch_tid", "55"}}));
+    EXPECT_THAT(view.losses, IsEmpty());
+  }
+}
+
 // --- Sampled counters ---
 
 class CuptiSampling : public CuptiJob {

@@ -209,7 +209,8 @@ TEST_F(CuptiTrouble, ManyBuffers_AreAllRecorded) {
 
 TEST_F(CuptiTrouble, ProcessThatEndsAtOnce_LosesWhatWasNotFlushed) {
   jobs_.environment.push_back("POOLSCOPE_CUPTI_FLUSH_MS=10");
-  const SessionView view = Play("cuda; kernel flushed; wait 200; kernel unflushed; _exit");
+  const SessionView view =
+      Play("cuda; kernel flushed; wait 200; stall 20000; wait 50; kernel unflushed; _exit");
   EXPECT_THAT(Names(view), ElementsAre("flushed"));
 }
 

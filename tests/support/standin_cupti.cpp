@@ -12,14 +12,13 @@
 //   correlation=1       the call's callbacks, a driver call within it api correlation=1 tid=N the
 //   same as a record kernel NAME correlation=1 device=0 context=1 stream=7 at=100 for=50 ... copy
 //   bytes=1 kind=1 from=1 to=3 ..., peer from_device=0 to_device=1 ..., memset bytes=1 ...
-//   synchronize type=3 ..., context context=1 device=0, other kind=99
-//   freeze                         `at` is before this moment from here on
-//   repeat N LINE                  that often, with correlation and times growing, within 40 ms
-//   burst N                        so many records, and what launched each, as fast as can be
-//   deliver                        gives back the buffer as it is
-//   stall MS                       the next flush takes so long
-//   sampling, samples              see standin_cupti_sampling.cpp
-//   drop N                         so many records found no room
+//   overhead type=327680 tid=1 ..., synchronize type=3 ..., context context=1 device=0, other
+//   kind=99 freeze                         `at` is before this moment from here on repeat N LINE
+//   that often, with correlation and times growing, within 40 ms burst N                        so
+//   many records, and what launched each, as fast as can be deliver                        gives
+//   back the buffer as it is stall MS                       the next flush takes so long sampling,
+//   samples              see standin_cupti_sampling.cpp drop N                         so many
+//   records found no room
 
 #include "tests/support/standin_cupti.h"
 
@@ -115,6 +114,7 @@ void SetSizes() {
   record_bytes[3] = record_bytes[10] =
       state.kernel_bytes != 0 ? state.kernel_bytes
                               : newest({{0, 200}, {19, 208}, {130000, 216}, {130500, 248}});
+  record_bytes[17] = newest({{0, 40}, {21, 48}, {22, 56}});
   record_bytes[22] = newest({{0, 96}});
   record_bytes[38] = newest({{0, 40}, {26, 56}});
   record_bytes[99] = 64;
@@ -245,6 +245,13 @@ void Synchronize(const Line& line) {
   Emit(bytes.all());
 }
 
+void Overhead(const Line& line) {
+  Bytes bytes(17, line);
+  bytes.Times(24).Put(4, U32(line, "type", 0)).Put(8, uint32_t{2});
+  bytes.Put(16, U32(line, "tid", 0)).Put(48, malloc(24));
+  Emit(bytes.all());
+}
+
 void Api(const Line& line) {
   const uint32_t kind = U32(line, "kind", 5);
   if (state.kinds.count(kind) == 0) return;
@@ -351,6 +358,8 @@ bool Do(const Line& line) {
     Emit(Memset(line));
   } else if (word == "synchronize") {
     Synchronize(line);
+  } else if (word == "overhead") {
+    Overhead(line);
   } else if (word == "api") {
     Api(line);
   } else if (word == "context") {
