@@ -58,6 +58,7 @@ if(POOLSCOPE_CUDA)
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # which CMake 3.25 does not know of nvcc
   find_package(CUDAToolkit REQUIRED)
   message(STATUS "nvcc found: the cuda device is built for ${CMAKE_CUDA_ARCHITECTURES}")
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 else()
   message(STATUS "No nvcc: everything but the reference trainer's cuda device will be built")
 endif()
