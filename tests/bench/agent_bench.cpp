@@ -8,11 +8,14 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/nvtx_session_view.h"
@@ -69,6 +72,7 @@ class OwnSession {
             static_cast<unsigned long long>(recorded), static_cast<unsigned long long>(made));
     exit(3);
   }
+  void Free() const { FreeAll(path_); }
   void ExpectNothingLost() const {
     const uint64_t lost = poolscope::support::ViewSession(path_).Lost();
     if (lost == 0) return;
@@ -107,6 +111,43 @@ double Recorded() {
 double Floor() {
   return Measure(Ranges, [] {});
 }
+
+double ThreadSeconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// ns of processor time per range, of threads that record at the same time: waiting for each other's
+// cache lines is part of it, waiting for a processor is not.
+double RecordedBy(int count) {
+  OwnSession session;
+  std::mutex draining;
+  std::atomic<int> ready{0};
+  std::vector<std::vector<double>> costs(static_cast<size_t>(count));
+  std::vector<std::thread> threads;
+  for (auto& own : costs) {
+    threads.emplace_back([&] {
+      nvtxMarkA("attached");
+      for (++ready; ready.load() < count;) std::this_thread::yield();
+      for (int burst = -5; burst < kBursts; ++burst) {
+        const double start = ThreadSeconds();
+        Ranges();
+        if (burst >= 0) own.push_back((ThreadSeconds() - start) * 1e9 / kBurst);
+        const std::lock_guard lock(draining);
+        session.Free();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  session.ExpectNothingLost();
+  double sum = 0;
+  for (auto& own : costs) sum += Median(own);
+  return sum / count;
+}
+
+double RecordedByOne() { return RecordedBy(1); }
+double RecordedByTwo() { return RecordedBy(2); }
 
 double Sampled() {
   OwnSession session;
@@ -154,11 +195,10 @@ double NvtxOff() {
       [] {});
 }
 
-const std::map<std::string, double (*)()> kParts = {{"recorded", Recorded},
-                                                    {"floor", Floor},
-                                                    {"sampled", Sampled},
-                                                    {"annotate_off", AnnotateOff},
-                                                    {"nvtx_off", NvtxOff}};
+const std::map<std::string, double (*)()> kParts = {
+    {"recorded", Recorded}, {"by_one", RecordedByOne}, {"by_two", RecordedByTwo},
+    {"floor", Floor},       {"sampled", Sampled},      {"annotate_off", AnnotateOff},
+    {"nvtx_off", NvtxOff}};
 
 std::filesystem::path Here() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
@@ -213,6 +253,8 @@ int main(int argc, char** argv) {
   for (int round = 0; round < kRounds; ++round) {
     costs["floor"].push_back(RunPart("floor", empty, run_directory));
     costs["recorded"].push_back(RunPart("recorded", agent, run_directory));
+    costs["by_one"].push_back(RunPart("by_one", agent, run_directory));
+    costs["by_two"].push_back(RunPart("by_two", agent, run_directory));
     costs["sampled"].push_back(RunPart("sampled", agent, run_directory));
     costs["annotate_off"].push_back(RunPart("annotate_off", "", run_directory));
     costs["nvtx_off"].push_back(RunPart("nvtx_off", "", run_directory));
@@ -223,6 +265,10 @@ int main(int argc, char** argv) {
   const double annotated = Median(costs["annotate_off"]);
   bool good = Report("nvtx_push_pop_recorded", recorded, "ns", 45, Text("floor", floor));
   good &= Report("nvtx_push_pop_over_floor", recorded / floor, "ratio", 1.5, Text("floor", floor));
+  const double one = Median(costs["by_one"]);
+  const double two = Median(costs["by_two"]);
+  good &= Report("nvtx_push_pop_two_threads_over_one", two / one, "ratio", 1.1,
+                 Text("one thread", one) + ", " + Text("each of two", two));
   good &= Report("annotate_off_over_nvtx_off", annotated / bare, "ratio", 1.2,
                  Text("bare NVTX", bare) + ", " + Text("annotate", annotated));
   good &=
