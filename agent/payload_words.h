@@ -51,7 +51,11 @@ class PayloadWords {
 };
 
 inline EventPayload PayloadOf(const PayloadWords& words) {
-  return {.value = 0, .flags = 0, .words = words.count(), .groups = words.words()};
+  return {.value = 0,
+          .flags = 0,
+          .words = words.count(),
+          .name = words.message(),
+          .groups = words.words()};
 }
 
 }  // namespace poolscope::agent

@@ -80,7 +80,7 @@ void ThreadWriter::EndProcessRange(const ProcessRange& range, uint64_t id, uint6
   uint64_t* at = Claim(words);
   if (at == nullptr) return Lose(LossCause::kRingFull);
   at = Start(at, RecordKind::kProcessRange, static_cast<uint8_t>(range.flags), words, range.domain,
-             0, range.name, range.category);
+             0, extra.name != 0 ? extra.name : range.name, range.category);
   at[0] = range.start_ticks;
   at[1] = end_ticks;
   at[2] = id;

@@ -20,6 +20,7 @@ struct EventPayload {
   uint64_t value = 0;
   uint8_t flags = 0;  // RecordFlags: kRecordHasValue, kRecordFloat
   uint32_t words = 0;
+  uint32_t name = 0;  // at a range's end: its name from now on, 0: as it was
   const uint64_t* groups = nullptr;
 };
 
@@ -213,8 +214,8 @@ inline void ThreadWriter::Close(uint32_t index, uint64_t end, const EventPayload
   uint64_t* at = Claim(words);
   if (at == nullptr) [[unlikely]]
     return Lose(LossCause::kRingFull);
-  at = Start(at, RecordKind::kRange, frame.flags, words, frame.domain, frame.level, open.name,
-             open.category);
+  at = Start(at, RecordKind::kRange, frame.flags, words, frame.domain, frame.level,
+             extra.name != 0 ? extra.name : open.name, open.category);
   at[0] = open.start_ticks;
   at[1] = end;
   at[2] = open.open_id;

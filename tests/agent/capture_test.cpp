@@ -144,6 +144,12 @@ TEST_F(Capture, PayloadFields_AreWidenedByTheirTypes) {
   }
 }
 
+TEST_F(Capture, NameGivenAtTheEnd_IsTheRanges) {
+  const SessionView view = After("payload");
+  EXPECT_EQ(view.Count("last name"), 2u);
+  EXPECT_EQ(view.Count("first name"), 0u);
+}
+
 TEST_F(Capture, SchemasOfOneNameAndTwoLayouts_StayApart) {
   const SessionView view = After("payload");
   const ViewedEvent& both = Event(view, "two payloads");
@@ -155,7 +161,7 @@ TEST_F(Capture, PayloadOfNoSchema_IsCountedAndTheEventKept) {
   const SessionView view = After("payload");
   EXPECT_THAT(view.losses, ElementsAre(Pair("payload_too_large", 1u)));
   EXPECT_EQ(view.events.back().payload.size(), 0u);
-  EXPECT_EQ(view.events.size(), 5u);
+  EXPECT_EQ(view.events.size(), 7u);
 }
 
 TEST_F(Capture, Counters_AreRecordedInTheirType) {

@@ -144,6 +144,13 @@ static void Payload(void) {
   nvtxPayloadData_t data = {chosen, sizeof(mixed), &mixed};
   nvtxRangePushPayload(domain, &data, 1);
   nvtxRangePopPayload(domain, NULL, 0);
+  const nvtxEventAttributes_t first = Event("first name", 0);
+  nvtxDomainRangePushEx(domain, &first);
+  struct Mixed last = mixed;
+  last.text = "last name";
+  const nvtxPayloadData_t renamed = {chosen, sizeof(last), &last};
+  nvtxRangePopPayload(domain, &renamed, 1);
+  nvtxRangeEndPayload(domain, nvtxDomainRangeStartEx(domain, &first), &renamed, 1);
   nvtxMarkPayload(domain, &data, 1);
   nvtxRangeEndPayload(domain, nvtxRangeStartPayload(domain, &data, 1), NULL, 0);
 
