@@ -49,7 +49,7 @@ TEST(Rollout, ALongTail_MakesTheTrainerWaitUnlessItMayLag) {
   EXPECT_LT(*Summarize(TrainAll(options)).step_seconds_median, 0.75 * tailed);
 }
 
-TEST(Rollout, WhatIsTooOld_IsThrownAwayBeforeItsEnd) {
+TEST(Rollout, UnderDropAndRecompute_DiscardsAndKeepsTheBound) {
   for (const Stale stale : {Stale::kDrop, Stale::kRecompute}) {
     Options options = Rollouts();
     options.rollout.tail = 1.5;
