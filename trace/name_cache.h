@@ -75,7 +75,7 @@ inline const char* CopyNearPageEnd(const char* text, char (&copy)[48]) {
   return copy;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr uintptr_t kWideReadRoom = 4097;  // never: reads past the end are errors there
 #else
 inline constexpr uintptr_t kWideReadRoom = 32;
