@@ -227,7 +227,10 @@ uint64_t RegisterEnum(uint32_t domain, const nvtxPayloadEnumAttr_t& attributes) 
   memset(static_cast<void*>(&schema), 0, sizeof(schema));
   const bool sized = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE) != 0;
   schema.message_field = schema.category_field = schema.begin_field = schema.end_field = -1;
-  schema.enum_bytes = sized ? static_cast<uint32_t>(attributes.sizeOfEnum) : sizeof(int);
+  const size_t bytes = sized ? attributes.sizeOfEnum : sizeof(int);
+  if (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) {  // others are no integers
+    schema.enum_bytes = static_cast<uint32_t>(bytes);
+  }
   const uint32_t name = NameOr(named ? attributes.name : nullptr, "(unnamed enum)");
   const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID) != 0;
   const Locked lock;

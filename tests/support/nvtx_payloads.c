@@ -251,6 +251,14 @@ static void Chosen(void) {
            ENTRIES(entries), id);
   const struct AllReduce call = {0xabc, 4096, 2};
   MarkOne("all-reduce", id, &call, sizeof(call));
+
+  attr.sizeOfEnum = 3;
+  attr.schemaId = NVTX_PAYLOAD_SCHEMA_ID_STATIC_START + 12;
+  nvtxPayloadEnumRegister(domain, &attr);
+  const nvtxPayloadSchemaEntry_t odd_entries[] = {Entry("odd", attr.schemaId, 0, 0)};
+  MarkOne("an odd enumeration",
+          Register("odd", NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 0, 3, ENTRIES(odd_entries), 0), &call,
+          3);
 }
 
 static void Texts(void) {
