@@ -129,8 +129,9 @@ class Sender : public Worker {
     auto message = std::make_unique<Message>();
     message->destination = destination;
     message->raw_bytes = values.size_bytes();
-    EXPECT_TRUE(Send(*job_.gradients, job_.options().gradients.codec, std::move(message), values,
-                     [](OpenWait&) {}));
+    EXPECT_TRUE(Send(
+        *job_.gradients, job_.options().gradients.codec, std::move(message),
+        [values] { return values; }, [](OpenWait&) {}));
   }
 };
 
