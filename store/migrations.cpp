@@ -35,6 +35,10 @@ constexpr Step kSteps[] = {
      "CREATE TEMP VIEW collective_window AS SELECT '' AS run_id, 0 AS start_ns, "
      "'' AS communicator, '' AS function, 0 AS window_ns, '' AS pools, 0 AS ranks, "
      "0 AS operations, 0 AS bytes, 0 AS bus_bytes, 0 AS wire_ns, 0 AS wait_ns WHERE 0;"},
+    // 4 -> 5: what is known of processes beside what they recorded.
+    {"CREATE TABLE process_fact (session_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, "
+     "PRIMARY KEY (session_id, key)) WITHOUT ROWID;",
+     "CREATE TEMP VIEW process_fact AS SELECT '' AS session_id, '' AS key, '' AS value WHERE 0;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // The store's plain rows, as C++ values. Column names equal field names; docs/store.md documents
@@ -32,6 +33,22 @@ struct ProcessRow {
   int64_t end_ns = 0;      // 0 while it lives
   std::string end_reason;  // "", "exited", "killed" (vanished without an exit)
 };
+
+// One thing known of a process beside what it recorded: an environment variable that says which
+// part of the job it is ("env.RANK"), a lane ("lane.<tid>"), the number of a worker that a mapping
+// gave
+// ("worker.<pool>.<part>").
+struct ProcessFactRow {
+  std::string session_id;
+  std::string key;
+  std::string value;
+};
+
+// Thread tid | kMappedTid holds what a mapping made of the events of thread `tid`. The system gives
+// no such numbers.
+inline constexpr int64_t kMappedTid = 0x4000'0000;
+// Payload of its events: the domain and the name of the event that each was made of.
+inline constexpr std::string_view kMappedSchema = "poolscope.mapped";
 
 struct ThreadRow {
   int64_t thread_id = 0;  // local to the store

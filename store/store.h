@@ -51,6 +51,7 @@ class Store {
   // Insert, or replace the row with the same key.
   Status Put(const RunRow&);
   Status Put(const ProcessRow&);
+  Status Put(const ProcessFactRow&);
   Status Put(const PoolRow&);
   Status Put(const WorkerRow&);
   Status Put(const LinkRow&);
@@ -86,6 +87,7 @@ class Store {
   Result<RunRow> FindRun(std::string_view prefix) const;
 
   Result<std::vector<ProcessRow>> Processes(const std::string& run_id) const;
+  Result<std::vector<ProcessFactRow>> ProcessFacts(const std::string& session_id) const;
   Result<std::vector<ThreadRow>> Threads(const std::string& run_id) const;
   Result<std::vector<PoolRow>> Pools(const std::string& run_id) const;
   Result<std::vector<WorkerRow>> Workers(const std::string& run_id) const;

@@ -57,6 +57,20 @@ struct Table<ProcessRow> {
 };
 
 template <>
+struct Table<ProcessFactRow> {
+  static constexpr char kName[] = "process_fact";
+  static constexpr char kMeaning[] = "what is known of a process beside what it recorded";
+  static void Describe(auto& visit, auto& row) {
+    visit.Key("session_id", row.session_id, "its process");
+    visit.Key("key", row.key,
+              "'env.NAME': a variable of its environment; 'lane.TID': a stream or communicator; "
+              "'category.NUMBER.DOMAIN': its name; 'worker.POOL.PART': the number that a mapping "
+              "gave");
+    visit("value", row.value, "as text");
+  }
+};
+
+template <>
 struct Table<ThreadRow> {
   static constexpr char kName[] = "thread";
   static constexpr char kMeaning[] = "one thread that recorded something";
@@ -64,7 +78,7 @@ struct Table<ThreadRow> {
     visit.Key("thread_id", row.thread_id, "local to the store");
     visit("session_id", row.session_id, "its process");
     visit("tid", row.tid, "kernel thread id");
-    visit("name", row.name, "name it was given");
+    visit("name", row.name, "name it was given, else the system's for it");
     visit("pool", row.pool, "'' where it does no pool's work");
     visit("worker_index", row.worker_index, "in its pool, -1 where none");
   }
@@ -329,10 +343,10 @@ struct Table<CursorRow> {
 // Calls `each(std::type_identity<Row>{})` for every row type, in the order of the schema.
 void ForEachTable(auto each) {
   auto all = [&]<typename... Rows>() { (each(std::type_identity<Rows>{}), ...); };
-  all.template operator()<RunRow, ProcessRow, ThreadRow, PoolRow, WorkerRow, LinkRow, SettingRow,
-                          TrackRow, StepRow, WorkerWindowRow, WorkerLinkWindowRow, PoolWindowRow,
-                          LinkWindowRow, VersionWindowRow, CollectiveWindowRow, EventLossRow,
-                          OpenRangeRow, FindingRow, CursorRow>();
+  all.template operator()<RunRow, ProcessRow, ProcessFactRow, ThreadRow, PoolRow, WorkerRow,
+                          LinkRow, SettingRow, TrackRow, StepRow, WorkerWindowRow,
+                          WorkerLinkWindowRow, PoolWindowRow, LinkWindowRow, VersionWindowRow,
+                          CollectiveWindowRow, EventLossRow, OpenRangeRow, FindingRow, CursorRow>();
 }
 
 }  // namespace poolscope

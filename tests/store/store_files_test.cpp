@@ -165,6 +165,7 @@ void MakeFormat1(const std::filesystem::path& path) {
       "ALTER TABLE link_window DROP COLUMN duplicates; ALTER TABLE link_window DROP COLUMN lost;"
       "INSERT INTO link_window VALUES ('run', 1, 'l', 9, 3, 5, 5, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0);"
       "DROP TABLE collective_window;"
+      "DROP TABLE process_fact;"
       "UPDATE meta SET value = '1' WHERE key = 'format'");
 }
 
@@ -181,6 +182,7 @@ TEST(StoreFile, OlderFormat_IsReadWithoutChangingIt) {
     EXPECT_EQ(windows->front().transfers, 3);
     EXPECT_EQ(windows->front().faults[0], 0);
     EXPECT_TRUE(store.CollectiveWindows("run", {})->empty());
+    EXPECT_TRUE(store.ProcessFacts("session")->empty());
   }
   EXPECT_EQ(Bytes(scratch / "run.db"), before);
 }
@@ -192,6 +194,7 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
     Store store = Opened(scratch / "run.db", kWrite);
     ASSERT_TRUE(store.Begin().ok());
     ASSERT_TRUE(store.Append(1, Ranges(1000, 9'000'000)).ok());
+    ASSERT_TRUE(store.Put(ProcessFactRow{"session", "env.RANK", "3"}).ok());
     ASSERT_TRUE(store.Commit().ok());
   }
   {
@@ -202,6 +205,7 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
   EXPECT_EQ(AllEvents(store), Ranges(10000, 0).events);
   EXPECT_EQ(store.LinkWindows("run", {})->front().faults[3], 0);
   EXPECT_EQ(store.CollectiveWindows("run", {})->front().communicator, "0a");
+  EXPECT_EQ(store.ProcessFacts("session")->at(0).value, "3");
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(static_cast<sqlite3*>(store.sqlite()), "SELECT value FROM meta", -1,
                      &statement, nullptr);
