@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "advisor/run_data.h"
 
@@ -65,6 +66,12 @@ AnalysedSpan ChooseSpan(const RunData& run, bool newest_only) {
         std::clamp(std::max(kWarmUpShare * double(steps), stated), 1.0, double(steps)));
     span.begin_ns = run.steps[warm_up - 1].end_ns;
     span.end_ns = run.steps.back().end_ns;
+  }
+  // A pool that gave up or got a device is another one from then on.
+  if (const auto changed = run.Number("mapping.changed_ns"); changed && *changed > 0) {
+    const auto changed_ns =
+        static_cast<int64_t>(std::strtoll(run.Text("mapping.changed_ns").c_str(), nullptr, 10));
+    span.begin_ns = std::clamp(changed_ns, span.begin_ns, span.end_ns);
   }
   if (newest_only) {
     int64_t from = span.end_ns - kLeastNs;

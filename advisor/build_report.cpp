@@ -117,13 +117,6 @@ void AddUnseen(const Store& store, const RunData& run, const WindowTotals& total
                       link.to_pool, link.link, Percent(total.unattributed_share)));
     }
   }
-  int64_t unmapped = 0;
-  for (const ThreadRow& thread : run.threads) {
-    unmapped += thread.pool.empty() && thread.name.rfind("link/", 0) != 0;
-  }
-  if (unmapped > 0 && !run.pools.empty()) {
-    say(fmt::format("{} of {} threads belong to no pool", unmapped, run.threads.size()));
-  }
 }
 
 std::string Milliseconds(double seconds) {
@@ -186,6 +179,9 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
   AddLinks(*run, *totals, report);
   AddSteps(*run, span, report);
   AddUnseen(store, *run, *totals, report);
+  Result<Unattributed> unattributed = FindUnattributed(store, *run);
+  if (!unattributed) return unattributed.error();
+  report.unattributed = std::move(*unattributed);
   report.version_lag_mean = totals->lag_mean;
   report.version_lag_max = totals->lag_max;
   report.event_losses = run->losses;

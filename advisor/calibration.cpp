@@ -354,6 +354,15 @@ Result<Calibrated> Calibrate(const RunData& run, const EventRecords& records, in
     model.cores = cores ? *cores : static_cast<double>(std::thread::hardware_concurrency());
     if (!cores) result.assumed.push_back(fmt::format("{:.0f} cores (this machine's)", model.cores));
   }
+  for (const auto& [key, how] : run.settings) {
+    constexpr std::string_view kInferred = "inferred.";
+    if (key.rfind(kInferred, 0) == 0) {
+      result.assumed.push_back(fmt::format("{}: {}", key.substr(kInferred.size()), how));
+    }
+  }
+  if (records.inferred) {
+    result.assumed.push_back("steps and micro-batches of work and messages: by when they ran");
+  }
   return result;
 }
 

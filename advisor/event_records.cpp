@@ -26,7 +26,8 @@ class Reader {
     for (const auto& [text, id] : {std::pair{kPoolscopeDomain, &domain_},
                                    {kTransferSchema, &transfer_},
                                    {kWorkSchema, &work_},
-                                   {kWaitSchema, &wait_}}) {
+                                   {kWaitSchema, &wait_},
+                                   {kMappedSchema, &mapped_}}) {
       Result<uint32_t> found = store_.FindString(text);
       if (!found) return found.error();
       *id = *found;
@@ -98,6 +99,7 @@ class Reader {
     }
     std::sort(records.work.begin(), records.work.end(),
               [](const WorkRecord& a, const WorkRecord& b) { return a.start_ns < b.start_ns; });
+    CountMicroBatches();
     std::map<uint32_t, std::string> names;
     for (const WorkRecord& work : records.work) names.emplace(work.name, "");
     for (auto& [id, text] : names) {
@@ -137,7 +139,36 @@ class Reader {
       work.scope = payload[kWorkScope];
       if (payload[kWorkCpuNs] != kNoValue) work.cpu_ns = static_cast<int64_t>(payload[kWorkCpuNs]);
     }
+    work.mapped = IsMapped(batch, event);
+    if (work.mapped && work.step == kNoValue) work.step = StepAt(event.start_ns);
     records.work.push_back(work);
+  }
+
+  bool IsMapped(const EventBatch& batch, const Event& event) const {
+    return mapped_ != 0 && !batch.Payload(event, mapped_).empty();
+  }
+
+  // The step that was being made then; kNoValue: none ended after.
+  uint64_t StepAt(int64_t ns) {
+    const auto step =
+        std::lower_bound(run_.steps.begin(), run_.steps.end(), ns,
+                         [](const StepRow& row, int64_t at) { return row.end_ns < at; });
+    records.inferred = true;
+    return step == run_.steps.end() ? kNoValue : static_cast<uint64_t>(step->step);
+  }
+
+  // Of mapped work of the pools that do not update, which says no micro-batch: its place among the
+  // worker's operations of the name in the step.
+  void CountMicroBatches() {
+    std::map<std::tuple<int, int, uint64_t, uint32_t>, uint64_t> counts;
+    for (WorkRecord& work : records.work) {
+      const std::string& role = run_.pools[static_cast<size_t>(work.pool)].role;
+      if (!work.mapped || work.micro_batch != kNoValue || role == "update" || role == "trainer") {
+        continue;
+      }
+      work.micro_batch = counts[{work.pool, work.worker, work.step, work.name}]++;
+      records.inferred = true;
+    }
   }
 
   void TakeWait(const EventBatch& batch, const Event& event, Owner owner) {
@@ -153,7 +184,9 @@ class Reader {
     const auto payload = batch.Payload(event, transfer_);
     if (link == links_.end() || payload.size() < kTransferFields) return;
     const auto marked = static_cast<Stage>(payload[kTransferStage]);
-    if (marked > Stage::kReceive || (early && payload[kTransferStep] != kNoValue)) return;
+    const bool mapped = IsMapped(batch, event);
+    if (marked > Stage::kReceive || (early && (mapped || payload[kTransferStep] != kNoValue)))
+      return;
     TransferRecord& record =
         transfers_[{link->second, payload[kTransferSource], payload[kTransferDestination],
                     payload[kTransferSequence]}];
@@ -162,6 +195,7 @@ class Reader {
     record.destination = static_cast<uint32_t>(payload[kTransferDestination]);
     record.sequence = payload[kTransferSequence];
     record.step = payload[kTransferStep];
+    if (mapped && record.step == kNoValue) record.step = StepAt(event.start_ns);
     record.micro_batch = payload[kTransferMicroBatch];
     record.codec = static_cast<uint32_t>(payload[kTransferCodec]);
     if (marked != Stage::kReceive) {  // bytes are counted at the sender
@@ -176,7 +210,7 @@ class Reader {
 
   const Store& store_;
   const RunData& run_;
-  uint32_t domain_ = 0, transfer_ = 0, work_ = 0, wait_ = 0;
+  uint32_t domain_ = 0, transfer_ = 0, work_ = 0, wait_ = 0, mapped_ = 0;
   std::unordered_map<uint32_t, int> links_;
   std::unordered_map<int64_t, Owner> owners_;
   std::map<std::tuple<int, uint64_t, uint64_t, uint64_t>, TransferRecord> transfers_;

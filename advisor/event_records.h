@@ -17,6 +17,7 @@ struct WorkRecord {
   int64_t start_ns = 0, end_ns = 0;
   uint64_t step = 0, micro_batch = 0, scope = 0;
   int64_t cpu_ns = -1;  // -1: not known
+  bool mapped = false;  // a mapping made it of another event
 };
 
 struct StageTime {
@@ -60,6 +61,7 @@ struct EventRecords {
   std::vector<std::vector<std::vector<OwnRange>>> own;  // [pool][worker], by start
   std::vector<std::pair<int64_t, int64_t>> phases;      // warm-up, compile, evaluation
   std::vector<std::pair<uint32_t, std::string>> names;  // of work
+  bool inferred = false;  // steps and micro-batches are, by when the work ran
 
   std::string Name(uint32_t id) const;
 };

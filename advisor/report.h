@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "advisor/unattributed.h"
 #include "store/store.h"
 #include "trace/result.h"
 
@@ -86,7 +87,8 @@ struct Report {
   std::string replay_note;             // why the what-if predicts nothing, where it does not
   std::vector<Finding> findings;       // by predicted gain
   std::string verdict;                 // one sentence
-  std::vector<std::string> unseen;     // what was not seen or could not be attributed
+  Unattributed unattributed;
+  std::vector<std::string> unseen;  // what was not seen or could not be attributed
 };
 
 struct ReportOptions {

@@ -102,6 +102,23 @@ Json ToJson(const OpenRangeRow& range) {
           {"seen_ns", range.seen_ns}};
 }
 
+Json ToJson(const Unattributed::Thread& thread) {
+  return {{"name", thread.name},     {"pid", thread.pid},         {"tid", thread.tid},
+          {"ranges", thread.ranges}, {"seconds", thread.seconds}, {"share", Number(thread.share)}};
+}
+
+Json ToJson(const Unattributed::Range& range) {
+  return {{"domain", range.domain},
+          {"name", range.name},
+          {"count", range.count},
+          {"seconds", range.seconds},
+          {"share", Number(range.share)}};
+}
+
+Json ToJson(const Unattributed::Inferred& inferred) {
+  return {{"what", inferred.what}, {"how", inferred.how}};
+}
+
 template <typename T>
 Json Array(const std::vector<T>& values) {
   Json array = Json::array();
@@ -140,6 +157,10 @@ std::string ReportAsJson(const Report& report) {
   json["replay_error"] = Number(report.replay_error);
   json["replay_note"] = report.replay_note;
   json["findings"] = Array(report.findings);
+  json["unattributed"] = {{"threads", Array(report.unattributed.threads)},
+                          {"threads_share", Number(report.unattributed.threads_share)},
+                          {"ranges", Array(report.unattributed.ranges)},
+                          {"inferred", Array(report.unattributed.inferred)}};
   json["unseen"] = report.unseen;
   return Dump(json, 2) + "\n";
 }

@@ -191,6 +191,41 @@ void Losses(const Report& report, Out out) {
   }
 }
 
+void WriteUnattributed(const Unattributed& found, Out out) {
+  if (found.empty()) return;
+  fmt::format_to(out, "\nunattributed\n");
+  const auto list = [&](const auto& entries, const auto& write) {
+    for (size_t i = 0; i < std::min(kMostListed, entries.size()); ++i) {
+      fmt::format_to(out, "{}", i == 0 ? "" : ", ");
+      write(entries[i]);
+    }
+    if (entries.size() > kMostListed) {
+      fmt::format_to(out, " and {} more", entries.size() - kMostListed);
+    }
+    fmt::format_to(out, "\n");
+  };
+  if (!found.threads.empty()) {
+    fmt::format_to(
+        out, "   {} thread{} of no pool, {:.1f} % of all time in ranges: ", found.threads.size(),
+        found.threads.size() == 1 ? "" : "s", found.threads_share * 100);
+    list(found.threads, [&](const Unattributed::Thread& thread) {
+      fmt::format_to(
+          out, "{} ({})",
+          thread.name.empty() ? fmt::format("thread {}", thread.tid) : Plain(thread.name),
+          Time(thread.seconds));
+    });
+  }
+  if (!found.ranges.empty()) {
+    fmt::format_to(out, "   ranges on workers' threads that mean nothing: ");
+    list(found.ranges, [&](const Unattributed::Range& range) {
+      fmt::format_to(out, "{} ({:.1f} %)", Plain(range.name), range.share * 100);
+    });
+  }
+  for (const Unattributed::Inferred& inferred : found.inferred) {
+    fmt::format_to(out, "   inferred: {}: {}\n", Plain(inferred.what), Plain(inferred.how));
+  }
+}
+
 }  // namespace
 
 std::string ReportAsText(const Report& report) {
@@ -207,6 +242,7 @@ std::string ReportAsText(const Report& report) {
     fmt::format_to(out, "\nThe what-if replayed steps it had not seen within {:.1f} %.\n",
                    *report.replay_error * 100);
   }
+  WriteUnattributed(report.unattributed, out);
   if (!report.unseen.empty()) fmt::format_to(out, "\nnot seen\n");
   for (const std::string& what : report.unseen) fmt::format_to(out, "   {}\n", Plain(what));
   return text;

@@ -39,16 +39,31 @@ const Candidate* Choose(const std::vector<Candidate>& candidates) {
 
 // Ratios of the same devices that give the busier pool more of them. The other direction may pay
 // too, through fewer messages or more buffers, but that is the cause of another rule.
-std::vector<Candidate> PoolRatios(const Predictor& predictor) {
+std::vector<Candidate> PoolRatios(const RunData& run, const Predictor& predictor) {
   const Model& model = predictor.model();
+  // What a mapping says of the pools: workers move in blocks, a batch must divide, and a device of
+  // one type is no use where another is needed.
+  const auto said = [&](const PoolModel& pool, const char* what) {
+    return static_cast<int>(std::clamp(run.Number(pool.name + what).value_or(0), 0.0, 1e6));
+  };
+  const auto fits = [&](const PoolModel& pool, int workers) {
+    const int block = std::max(1, said(pool, ".devices_per_replica"));
+    const int batch = said(pool, ".batch");
+    return workers % block == 0 && (batch == 0 || batch % (workers / block) == 0);
+  };
+  const std::string type = run.Text(model.compute.name + ".device_type");
+  if (type != run.Text(model.update.name + ".device_type", type)) return {};
   const Simulated& now = predictor.before();
   const int devices = model.compute.workers + model.update.workers;
   std::vector<Candidate> candidates;
   const int stride = std::max(1, (devices - 1 + kMostRatios - 1) / kMostRatios);
+  const bool blocks = said(model.compute, ".devices_per_replica") > 1 ||
+                      said(model.update, ".devices_per_replica") > 1;
   for (int update = 1; update < devices; ++update) {
     const int moved = std::abs(update - model.update.workers);
     if ((update > model.update.workers) != (now.update.busy > now.compute.busy)) continue;
-    if (moved == 0 || (moved > 4 && moved % stride != 0)) continue;
+    if (moved == 0 || (moved > 4 && moved % stride != 0 && !blocks)) continue;
+    if (!fits(model.compute, devices - update) || !fits(model.update, update)) continue;
     candidates.push_back({{{model.compute.name + ".workers", std::to_string(devices - update)},
                            {model.update.name + ".workers", std::to_string(update)}},
                           static_cast<double>(moved)});
@@ -202,7 +217,7 @@ Advice Search(const WhatIf& what_if, bool quick) {
   const Predictor predictor(*what_if.calibrated, what_if.measured, quick ? 3 : 7);
   const Model& model = predictor.model();
   advice.producer = model.compute.name;
-  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(predictor));
+  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(what_if.run, predictor));
   for (const LinkModel* link : {&model.gradients, &model.weights}) {
     std::vector<Candidate> codecs;
     if (link->codec.name == "none") codecs.push_back({{{link->name + ".codec", "bf16"}}});
