@@ -12,6 +12,7 @@ void AddEnvCommand(CLI::App& app, int& exit_code);
 void AddCollectCommand(CLI::App& app, int& exit_code);
 void AddReportCommand(CLI::App& app, int& exit_code);
 void AddWhatIfCommand(CLI::App& app, int& exit_code);
+void AddPoolsCommand(CLI::App& app, int& exit_code);
 void AddViewCommand(CLI::App& app, int& exit_code);
 void AddSqlCommand(CLI::App& app, int& exit_code);
 void AddDoctorCommand(CLI::App& app, int& exit_code);

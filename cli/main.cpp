@@ -37,6 +37,12 @@ std::string Explain(const CLI::App& command, int argc, char** argv, const CLI::P
   return message;
 }
 
+void PrintDoc(const CLI::App& command, const std::string& before) {
+  const std::string name = before + " " + command.get_name();
+  fmt::print("\n## {}\n\n```\n{}```\n", name, command.help(before));
+  for (const CLI::App* part : command.get_subcommands({})) PrintDoc(*part, name);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -50,6 +56,7 @@ int main(int argc, char** argv) try {
   poolscope::AddCollectCommand(app, exit_code);
   poolscope::AddReportCommand(app, exit_code);
   poolscope::AddWhatIfCommand(app, exit_code);
+  poolscope::AddPoolsCommand(app, exit_code);
   poolscope::AddViewCommand(app, exit_code);
   poolscope::AddSqlCommand(app, exit_code);
   poolscope::AddDoctorCommand(app, exit_code);
@@ -68,10 +75,7 @@ int main(int argc, char** argv) try {
   }
   if (print_doc->count() > 0) {
     fmt::print("# Command line\n\nPrinted by the program's own `--help`.\n");
-    for (const CLI::App* command : app.get_subcommands({})) {
-      fmt::print("\n## poolscope {}\n\n```\n{}```\n", command->get_name(),
-                 command->help("poolscope"));
-    }
+    for (const CLI::App* command : app.get_subcommands({})) PrintDoc(*command, "poolscope");
     return 0;
   }
   if (app.get_subcommands().empty()) {

@@ -17,6 +17,7 @@ struct Activity {
   FaultKind fault = FaultKind::kRetry;  // kFault only
   bool on_thread = true;   // a range of the worker's own thread; false: start/end, or a mark
   bool on_device = false;  // of a device's stream: what the device did itself
+  bool mapped = false;     // a mapping gave it its meaning
   int worker = -1;         // whose thread recorded, or launched it
   int link = -1;
   int64_t begin_ns = 0;

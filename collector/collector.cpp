@@ -80,6 +80,7 @@ Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
   std::unique_ptr<Run>& run = runs_[head.run_id];
   if (run != nullptr) return run.get();
   run = std::make_unique<Run>(head.run_id);
+  run->model.WatchVersions(mapping_.VersionBounds());
   if (auto loaded = run->model.Load(*store_); !loaded.ok()) return loaded.error();
   const auto rows = store_->Runs();
   if (!rows.ok()) return rows.error();
@@ -89,6 +90,7 @@ Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
   if (run->row.run_id.empty()) {
     run->row = {head.run_id, head.host, options_.command.empty() ? head.command : options_.command};
   }
+  if (run->row.start_ns != 0) run->model.SawStart(run->row.start_ns);
   // Epoch time of the run's timeline: fixed at its first sight on this boot of this host.
   const std::string key = "clock.offset_ns." + BootId();
   const auto settings = store_->Settings(head.run_id);
@@ -104,6 +106,7 @@ Result<Collector::Run*> Collector::RunOf(const SessionHead& head) {
   for (const Mapping::Link& link : mapping_.links()) {
     run->model.DescribeLink(link.name, link.from, link.to, link.capacity, link.lanes);
   }
+  for (const auto& [name, value] : mapping_.settings()) run->model.AddSetting(name, value);
   if (auto rebuilt = run->windows.Rebuild(*store_, mapping_); !rebuilt.ok()) {
     return rebuilt.error();
   }

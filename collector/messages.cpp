@@ -58,6 +58,9 @@ Messages::Grown Messages::Add(const Activity& transfer) {
   const int64_t before_ns = span.seen() ? span.end_ns - span.begin_ns : 0;
   span.begin_ns = span.seen() ? std::min(span.begin_ns, transfer.begin_ns) : transfer.begin_ns;
   span.end_ns = std::max({span.end_ns, transfer.end_ns, int64_t{1}});
+  if (transfer.mapped && LifeStage(transfer.stage) == Stage::kWire) {
+    arrivals_[transfer.link].insert({span.end_ns, {key, transfer.destination}});
+  }
   return {span, span.end_ns - span.begin_ns - before_ns};
 }
 
@@ -66,7 +69,26 @@ const MessageLife* Messages::Find(int link, uint64_t source, uint64_t sequence) 
   return found == lives_.end() ? nullptr : &found->second;
 }
 
+const MessageLife* Messages::Arrived(int link, uint64_t destination, int64_t begin_ns,
+                                     int64_t end_ns) const {
+  const auto arrivals = arrivals_.find(link);
+  if (arrivals == arrivals_.end()) return nullptr;
+  for (auto at = arrivals->second.upper_bound(end_ns); at != arrivals->second.begin();) {
+    --at;
+    if (at->first <= begin_ns) break;
+    const Arrival& arrival = at->second;
+    if (arrival.destination != kNoValue && arrival.destination != destination) continue;
+    return Find(link, arrival.key.source, arrival.key.sequence);
+  }
+  return nullptr;
+}
+
 void Messages::Prune(int64_t ns) {
+  for (auto& [link, arrivals] : arrivals_) {
+    while (!arrivals.empty() && (arrivals.begin()->first < ns || arrivals.size() > kMaxMessages)) {
+      arrivals.erase(arrivals.begin());
+    }
+  }
   while (!order_.empty() && (order_.front().first < ns || order_.size() > kMaxMessages)) {
     lives_.erase(order_.front().second);
     order_.pop_front();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <unordered_map>
 
 #include "collector/activity.h"
@@ -46,6 +47,10 @@ class Messages {
   Grown Add(const Activity& transfer);
   // Null where nothing is known of it, or the fields are kNoValue.
   const MessageLife* Find(int link, uint64_t source, uint64_t sequence) const;
+  // The mapped message that arrived last in (begin_ns, end_ns], at `destination` or where that is
+  // not known: what ended a wait that does not name it. Null: none did.
+  const MessageLife* Arrived(int link, uint64_t destination, int64_t begin_ns,
+                             int64_t end_ns) const;
   // Forgets what was first seen before `ns`, and the oldest where there are too many.
   void Prune(int64_t ns);
   size_t size() const { return lives_.size(); }
@@ -66,6 +71,11 @@ class Messages {
   };
   std::unordered_map<Key, MessageLife, Hash> lives_;
   std::deque<std::pair<int64_t, Key>> order_;  // first seen
+  struct Arrival {
+    Key key;
+    uint64_t destination;
+  };
+  std::map<int, std::multimap<int64_t, Arrival>> arrivals_;  // of mapped messages, by link, time
 };
 
 }  // namespace poolscope

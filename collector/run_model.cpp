@@ -50,6 +50,10 @@ Status RunModel::Load(const Store& store) {
     const int id = DescribeLink(row.link, row.from_pool, row.to_pool, row.capacity, row.lanes);
     if (id >= 0) links_[static_cast<size_t>(id)].saved = true;
   }
+  const auto steps = store.Steps(run_id_);
+  if (!steps.ok()) return steps.error();
+  if (!steps->empty()) next_step_ = steps->back().step + 1;
+  for (const StepRow& step : *steps) SawVersion(static_cast<uint64_t>(step.version), step.end_ns);
   const auto settings = store.Settings(run_id_);
   if (!settings.ok()) return settings.error();
   for (const SettingRow& row : *settings) settings_[row.key] = {row.value, true};
@@ -177,6 +181,34 @@ void RunModel::AddSetting(std::string_view key, std::string_view value) {
   if (found != settings_.end() && found->second.first == value) return;
   if (found == settings_.end() && settings_.size() >= kMaxSettings) return;
   settings_[std::string(key)] = {std::string(value), false};
+}
+
+void RunModel::WatchVersions(const std::vector<int64_t>& versions) {
+  for (const int64_t version : versions) version_since_.try_emplace(version, INT64_MAX);
+}
+
+void RunModel::SawVersion(uint64_t version, int64_t ns) {
+  if (version == kNoValue) return;
+  for (auto& [watched, since] : version_since_) {
+    if (static_cast<uint64_t>(watched) > version) break;
+    since = std::min(since, ns);
+  }
+}
+
+int64_t RunModel::VersionSince(int64_t version) const {
+  const auto found = version_since_.find(version);
+  return found == version_since_.end() ? INT64_MAX : found->second;
+}
+
+std::optional<int64_t> RunModel::CountStep(const std::string& session_id, uint32_t tid) {
+  const auto source = std::make_pair(session_id, tid);
+  if (step_counter_.first.empty()) step_counter_ = source;
+  if (step_counter_ != source) return std::nullopt;
+  return next_step_++;
+}
+
+void RunModel::ReleaseSteps(const std::string& session_id) {
+  if (step_counter_.first == session_id) step_counter_ = {};
 }
 
 int RunModel::ReadResource(std::string_view text, const std::string& session_id) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -70,6 +72,20 @@ class RunModel {
   int LinkBetween(const std::string& from, const std::string& to, bool directed);
   void AddSetting(std::string_view key, std::string_view value);
 
+  // The run began then at the latest.
+  void SawStart(int64_t ns) { start_ns_ = start_ns_ == 0 ? ns : std::min(start_ns_, ns); }
+  int64_t start_ns() const { return start_ns_; }
+  // From when on a version, or a later one, was there; INT64_MAX: not yet. Known of those watched.
+  void WatchVersions(const std::vector<int64_t>& versions);
+  void SawVersion(uint64_t version, int64_t ns);
+  int64_t VersionSince(int64_t version) const;
+
+  // The number of the step that a thread, which says no number, made: from 0, as long as one thread
+  // counts. None: another thread does.
+  std::optional<int64_t> CountStep(const std::string& session_id, uint32_t tid);
+  // The session has ended: another thread may count on.
+  void ReleaseSteps(const std::string& session_id);
+
   // The text of a resource of domain "poolscope" (agent/include/poolscope/annotate.h). Returns the
   // worker id of "worker POOL INDEX ROLE", else -1; text of no known form is left out.
   int ReadResource(std::string_view text, const std::string& session_id);
@@ -82,6 +98,10 @@ class RunModel {
   std::vector<Link> links_;
   std::map<std::string, int, std::less<>> link_ids_;
   std::map<std::string, std::pair<std::string, bool>> settings_;  // value, saved
+  std::pair<std::string, uint32_t> step_counter_;                 // session, thread; "" none
+  int64_t next_step_ = 0;
+  int64_t start_ns_ = 0;
+  std::map<int64_t, int64_t> version_since_;  // by version watched
 };
 
 }  // namespace poolscope

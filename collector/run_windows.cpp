@@ -1,5 +1,6 @@
 #include "collector/run_windows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -31,6 +32,14 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     workers[{thread.session_id, thread.tid}] =
         thread.pool.empty() ? -1 : model_.FindWorker(thread.pool, thread.worker_index);
   }
+  std::map<std::string, ProcessFacts> known_of;  // by session
+  const auto processes = store.Processes(model_.run_id());
+  if (!processes.ok()) return processes.error();
+  for (const ProcessRow& process : *processes) {
+    auto known = ProcessFacts::Load(store, process);
+    if (!known.ok()) return known.error();
+    known_of[process.session_id] = std::move(*known);
+  }
   const auto worker_of = [&](const ThreadRow& thread, int64_t tid) {
     const auto found = workers.find({thread.session_id, tid});
     return found == workers.end() ? -1 : found->second;
@@ -47,6 +56,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     return known->second;
   };
   const uint32_t domain = id(kPoolscopeDomain);
+  const uint32_t mapped = id(kMappedSchema);
   std::vector<std::pair<uint32_t, PayloadKind>> schemas;
   for (const auto& [name, kind] : kPayloadSchemas) {
     if (const uint32_t schema = id(name); schema != 0) schemas.emplace_back(schema, kind);
@@ -56,6 +66,9 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     const ThreadRow& thread = threads[track.thread_id];
     const bool of_lane = thread.tid >= kFirstLaneTid;
     const int worker = worker_of(thread, thread.tid);
+    if (of_lane && (thread.tid & kMappedTid) != 0) return true;  // is made of the lane again
+    const bool launched =
+        of_lane && !known_of[thread.session_id].LaneMapped(static_cast<uint32_t>(thread.tid));
     if (track.kind == static_cast<uint32_t>(EventKind::kCounter)) {
       const std::string name = text(track.counter);
       const std::string_view link = DepthCounterLink(name);
@@ -74,6 +87,16 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
       }
       return true;
     }
+    const auto shifts =
+        known_of[thread.session_id].Shifts(static_cast<uint32_t>(thread.tid & ~kMappedTid));
+    const auto worker_at = [&](int64_t ns) {
+      if (shifts.empty()) return worker;
+      const ProcessFacts::Shift* last = &shifts.front();
+      for (const auto& shift : shifts) last = shift.ns <= ns ? &shift : last;
+      return model_.FindWorker(last->pool, last->index);
+    };
+    const auto lane = known_of[thread.session_id].LaneOf(static_cast<uint32_t>(thread.tid));
+    const std::string communicator = lane.has_value() ? lane->communicator : "";
     for (const Event& event : batch.events) {
       Activity activity;
       if (event.domain == domain && domain != 0) {
@@ -82,12 +105,15 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         }
         activity.category = static_cast<Category>(event.category);
         if (NamesLink(activity.category)) activity.link = model_.AddLink(text(event.name));
-      } else if (mapping.has_ranges()) {
-        const auto match = mapping.MatchRange(text(event.domain), "", text(event.name));
-        if (match.has_value()) {
-          activity.category = match->category;
-          activity.stage = match->stage;
-          if (!match->link.empty()) activity.link = model_.AddLink(match->link);
+        activity.mapped = mapped != 0 && !batch.Payload(event, mapped).empty();
+      } else if (of_lane && mapping.has_ranges()) {
+        // Of threads, what the mapping gives a meaning stands in the store as annotated.
+        RangeFacts facts{text(event.domain), "",          text(event.name),
+                         thread.name,        thread.pool, communicator};
+        if (const Mapping::RangeRule* rule = mapping.MatchRange(facts); rule != nullptr) {
+          activity.category = rule->category_meant;
+          activity.stage = rule->stage;
+          if (!rule->link.empty()) activity.link = model_.AddLink(rule->link);
         }
       }
       if (activity.category == Category::kNone && !of_lane) continue;
@@ -105,8 +131,8 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
           activity.category != Category::kNone || MeanByItself(payload, text(event.name), activity);
       if (!valid || (!means && payload != PayloadKind::kNccl)) continue;
       activity.on_thread = event.kind == EventKind::kRange && (event.flags & kEventStartEnd) == 0;
-      const int launcher = of_lane ? worker_of(thread, activity.launch_tid) : -1;
-      activity.worker = launcher >= 0 ? launcher : worker;
+      const int launcher = launched ? worker_of(thread, activity.launch_tid) : -1;
+      activity.worker = launcher >= 0 ? launcher : worker_at(event.start_ns);
       activity.begin_ns = event.start_ns;
       activity.end_ns = event.end_ns();
       if (payload == PayloadKind::kNccl && (!means || activity.link >= 0)) {
@@ -139,8 +165,17 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   }
   for (const Activity& discard : discards) builder_.AddStored(discard);
 
-  const auto processes = store.Processes(model_.run_id());
-  if (!processes.ok()) return processes.error();
+  for (const ThreadRow& thread : *rows) {
+    const auto shifts = known_of[thread.session_id].Shifts(static_cast<uint32_t>(thread.tid));
+    for (size_t i = 0; i + 1 < shifts.size(); ++i) {
+      const auto same = [&](const auto& later) {
+        return later.pool == shifts[i].pool && later.index == shifts[i].index;
+      };
+      if (std::any_of(shifts.begin() + static_cast<long>(i) + 1, shifts.end(), same)) continue;
+      const int worker = model_.FindWorker(shifts[i].pool, shifts[i].index);
+      if (worker >= 0) builder_.EndWorker(worker, shifts[i + 1].ns);
+    }
+  }
   for (const ProcessRow& process : *processes) {
     if (process.end_reason.empty()) continue;
     builder_.EndSource(process.session_id, process.end_ns);

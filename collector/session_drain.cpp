@@ -25,10 +25,19 @@ Result<std::unique_ptr<SessionDrain>> SessionDrain::Open(SessionReader reader,
   if (process->has_value()) {
     drain->process_ = **process;
     drain->process_saved_ = true;
+    // It lived for as long as a predecessor saw the run.
+    const auto run = store.FindRun(drain->head().run_id);
+    drain->last_ns_ = std::max(drain->process_.start_ns, run.ok() ? run->end_ns : 0);
   } else {
     const SessionHead& head = drain->head();
     drain->process_ = {head.session_id, head.run_id, head.host,
                        head.command,    head.pid,    head.parent_pid};
+  }
+  auto facts = ProcessFacts::Load(store, drain->process_);
+  if (!facts.ok()) return facts.error();
+  drain->facts_ = std::move(*facts);
+  if (!drain->process_saved_) {
+    drain->facts_.ReadEnvironment(drain->head(), drain->path(), mapping.Variables());
   }
   if (auto loaded = drain->LoadCursors(store); !loaded.ok()) return loaded.error();
   if (auto loaded = drain->LoadWorkers(store); !loaded.ok()) return loaded.error();
@@ -66,11 +75,15 @@ Status SessionDrain::LoadWorkers(const Store& store) {
   for (const ThreadRow& row : *rows) {
     if (row.session_id != head().session_id || row.pool.empty()) continue;
     const int worker = model_.FindWorker(row.pool, row.worker_index);
-    if (worker < 0) continue;
+    if (worker < 0 || mapping_.has_periods()) continue;  // then it is decided again
     Thread& thread = threads_[static_cast<uint32_t>(row.tid)];
+    thread.tid = static_cast<uint32_t>(row.tid);
     thread.id = row.thread_id;
     thread.name = row.name;
     thread.worker = worker;
+    if (const auto lane = facts_.LaneOf(static_cast<uint32_t>(row.tid))) {
+      thread.communicator = lane->communicator;
+    }
     AddWorker(worker);
   }
   return {};
@@ -113,6 +126,7 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns)
     process_.start_ns =
         state->triples.empty() ? clock_.now_ns() : clock_.NsOrNow(state->triples.front().ticks);
     last_ns_ = process_.start_ns;
+    model_.SawStart(process_.start_ns);
   }
   if (alive) last_ns_ = std::max(last_ns_, clock_.now_ns());
   if (auto taken = TakeDefinitions(store); !taken.ok()) return taken.error();
@@ -141,6 +155,11 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns)
     if (auto flushed = FlushThread(store, thread); !flushed.ok()) return flushed.error();
   }
   if (auto saved = SaveCursors(store); !saved.ok()) return saved.error();
+  for (const auto& [key, next] : sequences_) {
+    const auto& [link, stage, source] = key;
+    facts_.SetSequence(model_.links()[static_cast<size_t>(link)].name, stage, source, next);
+  }
+  if (auto saved = facts_.Save(store, head().session_id); !saved.ok()) return saved.error();
   if (!process_saved_ || finished()) {
     if (auto put = store.Put(process_); !put.ok()) return put.error();
     process_saved_ = true;
@@ -251,6 +270,8 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   last_ns_ = std::max(last_ns_, event.end_ns());
   thread.last_ns = std::max(thread.last_ns, event.end_ns());
   thread.exited = false;
+  const auto worker = WorkerAt(store, thread, event.start_ns, round);
+  if (!worker.ok()) return worker.error();
   const uint32_t domain_name = reader_.definitions().domains[record.domain];
   auto name = StoreString(store, record.name);
   if (!name.ok()) return name.error();
@@ -294,21 +315,35 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     if (!(value >= 0) || !std::isfinite(value)) return {};
     const int64_t at_ns = clock_.Recent(event.start_ns);
     if (meaning.link >= 0) round.samples.push_back({meaning.link, at_ns, value});
-    if (meaning.occupancy && thread.worker >= 0 && value <= 1) {
-      round.occupancy.push_back({thread.worker, at_ns, value});
+    if (meaning.occupancy && *worker >= 0 && value <= 1) {
+      round.occupancy.push_back({*worker, at_ns, value});
     }
+    if (meaning.mapped.empty()) return {};
+    auto mapped = MappedThread(store, thread);
+    if (!mapped.ok()) return mapped.error();
+    const auto name_id = store.Intern(meaning.mapped);
+    if (!name_id.ok()) return name_id.error();
+    event.name = *name_id;
+    event.payload_words = 0;
+    (*mapped)->counters[*name_id].batch.events.push_back(event);
     return {};
   }
   const bool of_lane = record.kind == RecordKind::kActivity;
   if (record.domain != poolscope_domain_ && !mapping_.has_ranges() && !of_lane) return {};
   Activity activity;
+  Meaning* by = nullptr;
   const bool means =
-      Annotate(record.domain, record.category, record.name, record.payload, activity);
+      Annotate(&thread, record.domain, record.category, record.name, record.payload, activity, by);
+  const Carried carried{record.payload, record.value, (record.flags & kRecordFloat) != 0,
+                        reader_.definitions()};
+  if (by != nullptr && by->step != nullptr) {
+    if (auto taken = TakeStep(store, *by, carried, event, thread, round); !taken.ok()) return taken;
+  }
   NcclOperation operation;
   const bool nccl = of_lane && (!means || activity.link >= 0) && TakeNccl(record, operation);
   if (!means && !nccl) return {};
   activity.on_thread = record.kind == RecordKind::kRange || of_lane;
-  activity.worker = thread.worker;
+  activity.worker = *worker;
   activity.begin_ns = clock_.Recent(event.start_ns);
   activity.end_ns = std::max(activity.begin_ns, event.end_ns());
   if (of_lane) {
@@ -324,9 +359,13 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     operation.begin_ns = activity.begin_ns;
     operation.end_ns = activity.end_ns;
     round.operations.push_back(operation);
-  } else {
-    round.activities.push_back(activity);
+    return {};
   }
+  if (activity.category == Category::kStep) {
+    model_.SawVersion(activity.version, activity.begin_ns);
+  }
+  if (activity.mapped) return TakeMapped(store, *by, carried, event, thread, activity, round);
+  round.activities.push_back(activity);
   return {};
 }
 

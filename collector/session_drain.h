@@ -6,14 +6,18 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "collector/activity.h"
+#include "collector/mapped_events.h"
+#include "collector/mapped_fields.h"
 #include "collector/mapping.h"
 #include "collector/nccl_operation.h"
+#include "collector/process_facts.h"
 #include "collector/run_model.h"
 #include "collector/session_clock.h"
 #include "collector/session_losses.h"
@@ -78,7 +82,14 @@ class SessionDrain {
   };
   struct Thread {
     int64_t id = 0;  // of the store
+    uint32_t tid = 0;
     std::string name;
+    std::string communicator;  // of a lane of one
+    // Rules of which some hold but for a time; empty: `worker` is its worker for good.
+    std::vector<Mapping::WorkerMatch> claims;
+    const Mapping::WorkerRule* claim = nullptr;  // that `worker` is of
+    int64_t claim_ns = 0;                        // start of the newest event looked at
+    Thread* mapped = nullptr;                    // holds what a mapping made of its events
     int worker = -1;
     int64_t last_ns = 0;  // end of its newest event; 0: none seen
     bool exited = false;
@@ -98,11 +109,14 @@ class SessionDrain {
     bool told = false;    // that its thread has exited
     bool bad = false;     // its bytes were no slot when last looked at
   };
-  struct Meaning {  // of a (domain, name, category), by the mapping
+  struct Meaning {  // of a (thread, domain, name, category), by the mapping
     bool looked_up = false;
     Category category = Category::kNone;
     Stage stage = Stage::kQueued;
     int link = -1;
+    const Mapping::RangeRule* rule = nullptr;
+    const Mapping::RangeRule* step = nullptr;  // whose end is a step
+    std::set<std::string> inferred;            // fields that were said to be
   };
   static constexpr size_t kMaxLaunchThreads = 65536;  // that lanes make known
   static constexpr uint32_t kNoDomain = ~uint32_t{0};
@@ -129,12 +143,33 @@ class SessionDrain {
                      Event& event);
   // The first group of a payload whose schema is known.
   std::pair<PayloadKind, std::span<const uint64_t>> Known(std::span<const uint64_t> payload) const;
-  bool Annotate(uint32_t domain, uint32_t category, uint32_t name,
-                std::span<const uint64_t> payload, Activity& out);
+  // What an event of the thread (null: not known) means. `by` gets what of the mapping says so,
+  // null where the event is annotated.
+  bool Annotate(const Thread* thread, uint32_t domain, uint32_t category, uint32_t name,
+                std::span<const uint64_t> payload, Activity& out, Meaning*& by);
+  // By the mapping, of an event that is not annotated; kept for the next one of the kind.
+  Meaning& Mapped(const Thread* thread, uint32_t domain, uint32_t category, uint32_t name);
+  // Completes what the mapping says of the event, and stores it as annotated.
+  Status TakeMapped(Store& store, Meaning& meaning, const Carried& carried, const Event& event,
+                    Thread& thread, Activity activity, Round& round);
+  // The end of the event is a step.
+  Status TakeStep(Store& store, Meaning& meaning, const Carried& carried, const Event& event,
+                  Thread& thread, Round& round);
+  // Fields of messages and waits that neither the rule nor the event gives.
+  void Infer(Meaning& meaning, Activity& activity);
+  void SayInferred(Meaning& meaning, const std::string& what, const char* how);
+  Result<Thread*> MappedThread(Store& store, Thread& thread);
+  // The worker of an event that began at `ns`. Where a later rule of the thread's begins to hold,
+  // the thread is that rule's worker from then on.
+  Result<int> WorkerAt(Store& store, Thread& thread, int64_t ns, Round& round);
+  bool Holds(const Mapping::Period& period, int64_t ns) const;
+  // The worker that a matched thread is.
+  int WorkerOf(const Mapping::WorkerMatch& match, uint32_t tid);
   // What a counter (string id) says of links and workers.
   struct CounterMeaning {
     int link = -1;  // whose depth it samples
     bool occupancy = false;
+    std::string mapped;  // the name that the mapping gives it, "" none
   };
   void AddWorker(int worker) {
     if (std::find(workers_.begin(), workers_.end(), worker) == workers_.end()) {
@@ -158,6 +193,10 @@ class SessionDrain {
   SessionClock clock_;
   SessionLosses losses_{head()};
   ProcessRow process_;
+  ProcessFacts facts_;
+  MappedEvents mapped_events_;
+  // Messages that a mapping counted, by link, stage and source.
+  std::map<std::tuple<int, Stage, uint64_t>, uint64_t> sequences_;
   bool process_saved_ = false;
   int64_t last_ns_ = 0;
   std::array<Slot, kMaxThreads> slots_{};
@@ -165,12 +204,14 @@ class SessionDrain {
   std::vector<int> workers_;
   std::vector<uint32_t> store_strings_;  // by the session's string id; 0: not yet
   std::vector<int> links_;               // by string id: link of that name; -2: not yet
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
+  // By thread (where rules look at it, else 0), domain, name and category.
+  std::map<std::tuple<int64_t, uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
   std::map<uint32_t, CounterMeaning> counters_;
   uint32_t poolscope_domain_ = kNoDomain;                // index
   std::vector<PayloadKind> payload_kinds_;               // by string id, of the schema of that name
   std::map<uint32_t, std::vector<bool>> string_fields_;  // schemas that hold string ids
-  size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0;
+  size_t strings_seen_ = 1, names_seen_ = 0, resources_seen_ = 0, schemas_seen_ = 0,
+         categories_seen_ = 0;
   bool definitions_bad_ = false;
   bool unreadable_ = false;
   std::vector<uint64_t> words_;  // of the ring copied last

@@ -1,4 +1,6 @@
 // The half of SessionDrain that gives names, threads and open ranges their meaning.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -43,12 +45,19 @@ Status SessionDrain::TakeDefinitions(Store& store) {
       if (auto put = store.PutSchema(*id, columns); !put.ok()) return put;
     }
   }
+  if (known.categories.size() != categories_seen_) {
+    categories_seen_ = known.categories.size();
+    for (const auto& [key, text] : known.categories) {
+      facts_.SetCategory(known.strings[known.domains[key.first]], key.second, known.strings[text]);
+    }
+  }
   for (; names_seen_ < known.thread_names.size(); ++names_seen_) {
     const auto& [tid, text] = known.thread_names[names_seen_];
     auto thread = ThreadOf(store, static_cast<uint32_t>(tid));
     if (!thread.ok()) return thread.error();
     if ((*thread)->name == known.strings[text]) continue;
     (*thread)->name = known.strings[text];
+    (*thread)->mapped = nullptr;  // its name is made of this one
     if (auto saved = SaveThread(store, static_cast<uint32_t>(tid), **thread); !saved.ok()) {
       return saved;
     }
@@ -75,6 +84,7 @@ Status SessionDrain::TakeDefinitions(Store& store) {
 Result<SessionDrain::Thread*> SessionDrain::ThreadOf(Store& store, uint32_t tid) {
   if (const auto found = threads_.find(tid); found != threads_.end()) return &found->second;
   Thread& thread = threads_[tid];
+  thread.tid = tid;
   if (auto saved = SaveThread(store, tid, thread); !saved.ok()) return saved.error();
   return &thread;
 }
@@ -86,16 +96,21 @@ Result<SessionDrain::Thread*> SessionDrain::LaneThread(Store& store, uint32_t la
   if (known != threads_.end() && !known->second.name.empty()) return &known->second;
   const SessionDefinitions& said = reader_.definitions();
   Thread& thread = threads_[tid];
+  thread.tid = tid;
   thread.name = said.strings[said.lanes.at(lane).name];
+  const Lane as_lane = Lane::Of(said.lanes.at(lane), thread.name);
+  thread.communicator = as_lane.communicator;
+  facts_.SetLane(tid, as_lane);
   if (auto saved = SaveThread(store, tid, thread); !saved.ok()) return saved.error();
   return &thread;
 }
 
 Status SessionDrain::FindWorker(Store& store, uint32_t lane, Thread& thread, Activity& activity) {
-  activity.worker = thread.worker;
   const bool may_be_new = threads_.size() < kMaxLaunchThreads;
-  if (activity.launch_tid != 0 && activity.launch_tid < kFirstLaneTid &&
-      (may_be_new || threads_.contains(activity.launch_tid))) {
+  if (facts_.LaneMapped(kFirstLaneTid + lane) || !thread.claims.empty()) {
+    // The mapping says whose the lane is, whoever launches on it.
+  } else if (activity.launch_tid != 0 && activity.launch_tid < kFirstLaneTid &&
+             (may_be_new || threads_.contains(activity.launch_tid))) {
     const auto launcher = ThreadOf(store, activity.launch_tid);
     if (!launcher.ok()) return launcher.error();
     if ((*launcher)->worker >= 0) activity.worker = (*launcher)->worker;
@@ -110,14 +125,18 @@ Status SessionDrain::FindWorker(Store& store, uint32_t lane, Thread& thread, Act
 }
 
 Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
-  if (thread.worker < 0 && tid < kFirstLaneTid) {
-    const auto match = mapping_.MatchWorker({thread.name, head().command, head().host, head().pid});
-    if (match.has_value()) {
-      int64_t index = match->index;
-      if (index < 0) {
-        for (index = 0; model_.FindWorker(match->pool, index) >= 0;) ++index;
-      }
-      thread.worker = model_.AddWorker(match->pool, index, match->role, head().session_id);
+  if (thread.name.empty() && tid < kFirstLaneTid)
+    thread.name = SystemThreadName(head(), path(), tid);
+  if (thread.worker < 0 && thread.claims.empty() && (tid & kMappedTid) == 0) {
+    thread.claims = mapping_.MatchWorkers({thread.name, facts_, facts_.LaneOf(tid)});
+    const bool of_lanes =
+        std::any_of(thread.claims.begin(), thread.claims.end(),
+                    [](const Mapping::WorkerMatch& claim) { return claim.rule->of_lanes(); });
+    if (of_lanes) facts_.SetLaneMapped(tid);
+    if (!thread.claims.empty() && thread.claims.front().rule->period.always()) {
+      thread.worker = WorkerOf(thread.claims.front(), tid);
+      if (mapping_.ranges_by_thread()) mapped_.clear();
+      thread.claims.clear();
     }
   }
   ThreadRow row{0, head().session_id, tid, thread.name, "", -1};
@@ -133,13 +152,40 @@ Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
   return {};
 }
 
+int SessionDrain::WorkerOf(const Mapping::WorkerMatch& match, uint32_t tid) {
+  const std::string& pool = match.rule->pool;
+  int64_t index = match.index;
+  if (index < 0) {
+    const auto lane = facts_.LaneOf(tid);
+    const std::string part = match.rule->per_thread ? fmt::format("thread {}", tid)
+                             : lane.has_value() && !match.rule->device.any()
+                                 ? fmt::format("device {}", lane->device)
+                                 : "process";
+    index = facts_.WorkerIndex(pool, part);
+    if (index < 0) {
+      for (index = 0; model_.FindWorker(pool, index) >= 0;) ++index;
+      facts_.SetWorkerIndex(pool, part, index);
+    }
+  }
+  return model_.AddWorker(pool, index, match.rule->role, head().session_id);
+}
+
 const SessionDrain::CounterMeaning& SessionDrain::MeaningOf(uint32_t counter) {
   const auto found = counters_.find(counter);
   if (found != counters_.end()) return found->second;
   const std::string_view text = reader_.definitions().strings[counter];
-  const std::string_view link = DepthCounterLink(text);
+  const SessionDefinitions& known = reader_.definitions();
+  const auto counted = known.counters.find(counter);
+  const Mapping::CounterRule* rule = nullptr;
+  if (counted == known.counters.end() || counted->second.domain != poolscope_domain_) {
+    rule = mapping_.MatchCounter(
+        counted == known.counters.end() ? "" : known.strings[known.domains[counted->second.domain]],
+        text);
+  }
+  const std::string_view name = rule == nullptr ? text : std::string_view(rule->means);
+  const std::string_view link = DepthCounterLink(name);
   const CounterMeaning meaning = {link.empty() ? -1 : model_.AddLink(link),
-                                  IsOccupancyCounter(text)};
+                                  IsOccupancyCounter(name), rule == nullptr ? "" : rule->means};
   return counters_.emplace(counter, meaning).first->second;
 }
 
@@ -156,8 +202,35 @@ std::pair<PayloadKind, std::span<const uint64_t>> SessionDrain::Known(
   return {PayloadKind::kNone, {}};
 }
 
-bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
-                            std::span<const uint64_t> payload, Activity& out) {
+SessionDrain::Meaning& SessionDrain::Mapped(const Thread* thread, uint32_t domain,
+                                            uint32_t category, uint32_t name) {
+  const bool by_thread = mapping_.ranges_by_thread() && thread != nullptr;
+  Meaning& meaning = mapped_[{by_thread ? thread->id : 0, domain, name, category}];
+  if (std::exchange(meaning.looked_up, true)) return meaning;
+  const SessionDefinitions& known = reader_.definitions();
+  RangeFacts facts{known.strings[known.domains[domain]], "", known.strings[name], "", "", ""};
+  if (const auto text = known.categories.find({domain, category}); text != known.categories.end()) {
+    facts.category = known.strings[text->second];
+  }
+  if (by_thread) {
+    facts.thread = thread->name;
+    facts.communicator = thread->communicator;
+    if (thread->worker >= 0) {
+      facts.pool = model_.workers()[static_cast<size_t>(thread->worker)].pool;
+    }
+  }
+  meaning.step = mapping_.MatchStep(facts);
+  if (const Mapping::RangeRule* rule = mapping_.MatchRange(facts); rule != nullptr) {
+    meaning.rule = rule;
+    meaning.category = rule->category_meant;
+    meaning.stage = rule->stage;
+    meaning.link = rule->link.empty() ? -1 : model_.AddLink(rule->link);
+  }
+  return meaning;
+}
+
+bool SessionDrain::Annotate(const Thread* thread, uint32_t domain, uint32_t category, uint32_t name,
+                            std::span<const uint64_t> payload, Activity& out, Meaning*& by) {
   const SessionDefinitions& known = reader_.definitions();
   if (domain == poolscope_domain_) {
     if (category < 1 || category > static_cast<uint32_t>(kLastCategory)) return false;
@@ -168,20 +241,9 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
       out.link = links_[name];
     }
   } else if (mapping_.has_ranges()) {
-    Meaning& meaning = mapped_[{domain, name, category}];
-    if (!meaning.looked_up) {
-      meaning.looked_up = true;
-      const auto text = known.categories.find({domain, category});
-      const auto match = mapping_.MatchRange(
-          known.strings[known.domains[domain]],
-          text == known.categories.end() ? "" : std::string_view(known.strings[text->second]),
-          known.strings[name]);
-      if (match.has_value()) {
-        meaning.category = match->category;
-        meaning.stage = match->stage;
-        meaning.link = match->link.empty() ? -1 : model_.AddLink(match->link);
-      }
-    }
+    Meaning& meaning = Mapped(thread, domain, category, name);
+    by = &meaning;
+    out.mapped = meaning.rule != nullptr;
     out.category = meaning.category;
     out.stage = meaning.stage;
     out.link = meaning.link;
@@ -194,15 +256,19 @@ bool SessionDrain::Annotate(uint32_t domain, uint32_t category, uint32_t name,
 Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round) {
   if (poolscope_domain_ == kNoDomain && !mapping_.has_ranges()) return {};
   std::vector<OpenRange> stack;
-  const auto add = [&](uint32_t domain, uint32_t category, uint32_t name, uint64_t start,
-                       std::span<const uint64_t> payload, bool on_thread, int worker) {
+  const auto add = [&](const Thread* thread, uint32_t domain, uint32_t category, uint32_t name,
+                       uint64_t start, std::span<const uint64_t> payload, bool on_thread) {
     if (domain != poolscope_domain_ && !mapping_.has_ranges()) return;
     Activity activity;
-    if (!clock_.Plausible(start) || !Annotate(domain, category, name, payload, activity)) return;
+    Meaning* by = nullptr;
+    if (!clock_.Plausible(start) ||
+        !Annotate(thread, domain, category, name, payload, activity, by)) {
+      return;
+    }
     activity.begin_ns = clock_.Recent(clock_.Ns(start));
     activity.end_ns = std::max(activity.begin_ns, clock_.now_ns());
     activity.on_thread = on_thread;
-    activity.worker = worker;
+    activity.worker = thread == nullptr ? -1 : thread->worker;
     round.open.push_back(activity);
   };
   for (uint32_t i = 0; i < state.slots_used; ++i) {
@@ -212,16 +278,15 @@ Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round) {
     if (thread == threads_.end() || thread->second.worker < 0) continue;
     if (!reader_.ReadOpenStack(i, stack).ok()) continue;
     for (const OpenRange& range : stack) {
-      add(range.domain, range.category, range.name, range.start_ticks, {}, true,
-          thread->second.worker);
+      add(&thread->second, range.domain, range.category, range.name, range.start_ticks, {}, true);
     }
   }
   std::vector<OpenProcessRange> ranges;
   if (reader_.ReadProcessRanges(ranges).ok()) {
     for (const OpenProcessRange& range : ranges) {
       const auto thread = threads_.find(range.start_tid);
-      add(range.domain, range.category, range.name, range.start_ticks, range.payload, false,
-          thread == threads_.end() ? -1 : thread->second.worker);
+      add(thread == threads_.end() ? nullptr : &thread->second, range.domain, range.category,
+          range.name, range.start_ticks, range.payload, false);
     }
   }
   return {};
@@ -230,6 +295,7 @@ Status SessionDrain::TakeOpenRanges(const SessionState& state, Round& round) {
 Status SessionDrain::Finish(Store& store, const SessionState& state, Round& round) {
   process_.end_ns = std::max(last_ns_, process_.start_ns);
   process_.end_reason = state.ended ? "exited" : "killed";
+  model_.ReleaseSteps(head().session_id);
   const auto close = [&](uint32_t tid, uint64_t start, uint32_t name, uint32_t category,
                          uint32_t domain, std::span<const uint64_t> payload, uint16_t depth,
                          uint8_t flags, uint64_t value) -> Status {
@@ -260,14 +326,20 @@ Status SessionDrain::Finish(Store& store, const SessionState& state, Round& roun
         category,      event.start_ns,    event.end_ns()};
     if (auto put = store.Put(row); !put.ok()) return put;
     Activity activity;
-    if ((domain == poolscope_domain_ || mapping_.has_ranges()) &&
-        Annotate(domain, category, name, payload, activity)) {
-      activity.worker = (*thread)->worker;
-      activity.on_thread = (flags & kEventStartEnd) == 0;
-      activity.begin_ns = clock_.Recent(event.start_ns);
-      activity.end_ns = std::max(activity.begin_ns, event.end_ns());
-      round.activities.push_back(activity);
+    Meaning* by = nullptr;
+    if ((domain != poolscope_domain_ && !mapping_.has_ranges()) ||
+        !Annotate(*thread, domain, category, name, payload, activity, by)) {
+      return {};
     }
+    activity.worker = (*thread)->worker;
+    activity.on_thread = (flags & kEventStartEnd) == 0;
+    activity.begin_ns = clock_.Recent(event.start_ns);
+    activity.end_ns = std::max(activity.begin_ns, event.end_ns());
+    if (by != nullptr && activity.mapped) {
+      return TakeMapped(store, *by, {payload, value, false, reader_.definitions()}, event, **thread,
+                        activity, round);
+    }
+    round.activities.push_back(activity);
     return {};
   };
   std::vector<OpenRange> stack;

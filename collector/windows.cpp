@@ -335,8 +335,7 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
       (wait.on_device ? on_link.wire_ns : on_link.decode_ns) += piece.duration_ns();
       continue;
     }
-    const MessageLife* life =
-        is_open ? nullptr : messages_.Find(wait.link, wait.source, wait.sequence);
+    const MessageLife* life = is_open ? nullptr : MessageOf(wait);
     if (life != nullptr) {
       AddParts(life->Split(piece.begin_ns, piece.end_ns), on_link);
       continue;
@@ -421,6 +420,14 @@ void WindowBuilder::FillShares(WindowRows& rows) const {
   }
 }
 
+const MessageLife* WindowBuilder::MessageOf(const Activity& wait) const {
+  if (!wait.mapped || wait.sequence != kNoValue || wait.worker < 0) {
+    return messages_.Find(wait.link, wait.source, wait.sequence);
+  }
+  const auto index = model_.workers()[static_cast<size_t>(wait.worker)].index;
+  return messages_.Arrived(wait.link, static_cast<uint64_t>(index), wait.begin_ns, wait.end_ns);
+}
+
 void WindowBuilder::SettlePending(std::vector<WindowRows>& out) {
   std::set<int64_t> changed;
   EraseIf(pending_, [&](const Pending& piece) {
@@ -429,7 +436,7 @@ void WindowBuilder::SettlePending(std::vector<WindowRows>& out) {
         worker.activities.begin(), worker.activities.end(),
         [&](const Activity& a) { return SameWait(a, piece.link, piece.wait_begin_ns); });
     if (wait == worker.activities.end()) return piece.end_ns < closed_ns_ - kMemoryNs;
-    const MessageLife* life = messages_.Find(wait->link, wait->source, wait->sequence);
+    const MessageLife* life = MessageOf(*wait);
     const auto window = recent_.find(piece.window_ns);
     if (life == nullptr || window == recent_.end()) return true;
     const RunModel::Worker& named = model_.workers()[static_cast<size_t>(piece.worker)];

@@ -102,6 +102,8 @@ class WindowBuilder {
                    WindowRows& rows);
   void CloseLinks(int64_t begin, int64_t end, WindowRows& rows);
   void FillShares(WindowRows& rows) const;
+  // The message that ended the wait of a worker; null: not known.
+  const MessageLife* MessageOf(const Activity& wait) const;
   void SettlePending(std::vector<WindowRows>& out);
   void Prune();
   StateInterval StateOf(const Activity& activity, bool discarded, bool open) const;
