@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct Scenario {
   bool lossy = false;  // events are missing, between these shares of the run
   double loss_from = 0, loss_to = 1;
   std::optional<int64_t> lost_events;
+  std::map<std::string, std::string> settings;  // beside those that follow from the rest
 };
 Scenario ParseScenario(const nlohmann::json& json);
 

@@ -70,6 +70,7 @@ class Writer {
       settings["codec.bf16.encode_bytes_per_second"] = "5e10";
       settings["codec.bf16.decode_bytes_per_second"] = "5e10";
     }
+    for (const auto& [key, value] : s_.settings) settings[key] = value;
     for (const auto& [key, value] : settings) Check(store_.Put(SettingRow{kRun, key, value}));
     for (size_t i = 0; i < line_.step_ends.size() && s_.marked_steps; ++i) {
       Check(store_.Put(StepRow{kRun, static_cast<int64_t>(i), At(line_.step_ends[i]),
