@@ -333,7 +333,7 @@ void Decoder::NameCopy(uint32_t from, uint32_t to, Record* record) {
 }
 
 bool Decoder::SeenBefore(const Record& record) {
-  uint64_t hash = Mix(record.start_ns, record.end_ns);
+  uint64_t hash = Mix(Mix(0, record.start_ns), record.end_ns);
   hash = Mix(hash, record.fields[kCorrelationField] | record.stream << 32);
   hash = Mix(hash, record.context | uint64_t{record.name} << 32);
   if (record.type == RecordType::kKernel) hash = Mix(hash, record.fields[kGraphNodeField]);

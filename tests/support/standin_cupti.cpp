@@ -5,20 +5,23 @@
 //
 // Lines, `key=value` in any order after the first word; times in us of CUPTI's clock, `at` before
 // now, or absolute in ns as `start` and `end`:
-//   version N                      what cuptiGetVersion says; record sizes follow it
-//   holder [NAME]                  somebody else has the callbacks
-//   own_clock OFFSET_S             no timestamp callback is taken; the clock is CLOCK_MONOTONIC +
-//   this kernel_bytes N                 kernels' records are as long as this launch API
-//   correlation=1       the call's callbacks, a driver call within it api correlation=1 tid=N the
-//   same as a record kernel NAME correlation=1 device=0 context=1 stream=7 at=100 for=50 ... copy
-//   bytes=1 kind=1 from=1 to=3 ..., peer from_device=0 to_device=1 ..., memset bytes=1 ...
-//   overhead type=327680 tid=1 ..., synchronize type=3 ..., context context=1 device=0, other
-//   kind=99 freeze                         `at` is before this moment from here on repeat N LINE
-//   that often, with correlation and times growing, within 40 ms burst N                        so
-//   many records, and what launched each, as fast as can be deliver                        gives
-//   back the buffer as it is stall MS                       the next flush takes so long sampling,
-//   samples              see standin_cupti_sampling.cpp drop N                         so many
-//   records found no room
+//   version N                what cuptiGetVersion says; record sizes follow it
+//   holder [NAME]            somebody else has the callbacks
+//   own_clock S              takes no timestamp callback; its clock is CLOCK_MONOTONIC + S seconds
+//   kernel_bytes N           kernels' records are as long as this
+//   launch API correlation=1          the call's callbacks, a driver call within it
+//   api correlation=1 tid=N           the same as a record
+//   kernel NAME correlation=1 device=0 context=1 stream=7 at=100 for=50 ...
+//   copy bytes=1 kind=1 from=1 to=3 ..., peer from_device=0 to_device=1 ..., memset bytes=1 ...
+//   synchronize type=3 ..., overhead type=65536 tid=1 ..., context context=1 device=0
+//   other kind=99
+//   freeze                   `at` is before this moment from here on
+//   repeat N LINE            that often, correlation and times growing, within 40 ms
+//   burst N                  so many records, and what launched each, as fast as can be
+//   deliver                  gives back the buffer as it is
+//   stall, resume            waits until a flush has begun, which takes until then
+//   drop N                   so many records found no room
+//   sampling, samples        see standin_cupti_sampling.cpp
 
 #include "tests/support/standin_cupti.h"
 
@@ -40,6 +43,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/support/standin_cupti_line.h"
 
 namespace {
 
@@ -85,7 +90,7 @@ struct State {
   uint8_t* buffer = nullptr;
   size_t size = 0, used = 0;
   size_t dropped = 0;
-  std::atomic<useconds_t> stall_us{0};
+  std::atomic<bool> stall{false}, stalled{false};
   std::deque<std::string> names;  // of kernels, for ever
 };
 State state;
@@ -151,20 +156,6 @@ void Emit(const std::vector<uint8_t>& record) {
   memcpy(state.buffer + state.used, record.data(), record.size());
   state.used += record.size();
 }
-
-struct Line {
-  std::string word, name;
-  std::map<std::string, std::string> values;
-
-  uint64_t Get(const std::string& key, uint64_t otherwise) const {
-    const auto found = values.find(key);
-    return found == values.end() ? otherwise : strtoull(found->second.c_str(), nullptr, 0);
-  }
-  double Real(const std::string& key, double otherwise) const {
-    const auto found = values.find(key);
-    return found == values.end() ? otherwise : strtod(found->second.c_str(), nullptr);
-  }
-};
 
 class Bytes {
  public:
@@ -312,25 +303,16 @@ void Burst(uint32_t count) {
   pthread_mutex_unlock(&mutex);
 }
 
-Line Parse(std::istringstream& words) {
-  Line line;
-  words >> line.word;
-  for (std::string word; words >> word;) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos) {
-      line.name = word;
-    } else {
-      line.values[word.substr(0, equals)] = word.substr(equals + 1);
-    }
-  }
-  return line;
-}
-
 bool Do(const Line& line) {
   const std::string& word = line.word;
   if (word == "launch") return LaunchCall(line);  // callbacks hold no lock
   if (word == "burst") {
     Burst(static_cast<uint32_t>(strtoul(line.name.c_str(), nullptr, 10)));
+    return true;
+  }
+  if (word == "stall" || word == "resume") {
+    state.stall = word == "stall";
+    while (state.stall && !state.stalled) usleep(1000);
     return true;
   }
   if (StandinSampling(word, line.name, line.Real("value", 0))) return true;
@@ -370,8 +352,6 @@ bool Do(const Line& line) {
     Deliver();
   } else if (word == "freeze") {
     state.frozen_at = Now();
-  } else if (word == "stall") {
-    state.stall_us = static_cast<useconds_t>(strtoul(line.name.c_str(), nullptr, 10) * 1000);
   } else if (word == "drop") {
     state.dropped += strtoul(line.name.c_str(), nullptr, 10);
   } else {
@@ -438,7 +418,10 @@ CUPTI_CALL int cuptiActivityEnable(uint32_t kind) {
   return kSuccess;
 }
 CUPTI_CALL int cuptiActivityFlushAll(uint32_t) {
-  usleep(state.stall_us.exchange(0));
+  while (state.stall) {
+    state.stalled = true;
+    usleep(1000);
+  }
   pthread_mutex_lock(&mutex);
   Deliver();
   pthread_mutex_unlock(&mutex);
