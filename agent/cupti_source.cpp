@@ -171,13 +171,14 @@ void Drain(bool flushed, bool all) {
     for (uint32_t i = 0; late_launches && i < count; ++i) {
       decoder.ReadLaunches(round[i], valid_bytes[i], device_clock);
     }
-    for (uint32_t i = 0; i < count; ++i) {
-      decoder.Decode(*inside, round[i], valid_bytes[i], device_clock);
-    }
-    if (flushed) decoder.FinishRound(*inside, device_clock, all);
-    if (flushed && sampling_ns != 0) SampleDevices(*inside);
   }
-  for (uint32_t i = 0; i < count; ++i) buffers.PutBack(round[i]);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (inside) decoder.Decode(*inside, round[i], valid_bytes[i], device_clock);
+    buffers.PutBack(round[i]);
+  }
+  if (!inside || !flushed) return;
+  decoder.FinishRound(*inside, device_clock, all);
+  if (sampling_ns != 0) SampleDevices(*inside);
 }
 
 // Waits until a buffer has come, `until`, or the end. Gives whether the end has come.

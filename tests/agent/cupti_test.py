@@ -49,7 +49,7 @@ class Cupti(EndToEnd):
                          {"device_dropped": 7, "device_time": 1, "device_unknown": 1})
 
     def test_process_that_ends_without_exit_may_have_lost_device_activity(self):
-        self.play("cuda; kernel k; wait 300; kernel unflushed; _exit",
+        self.play("cuda; kernel k; wait 1000; kernel unflushed; _exit",
                   POOLSCOPE_CUPTI_FLUSH_MS="20")
         self.assertEqual(self.value("SELECT count(*) FROM event WHERE name = 'k'"), 1)
         self.assertEqual(self.losses(), {"unknown_count": None})
