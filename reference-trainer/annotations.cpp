@@ -60,7 +60,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   text("trainer", "poolscope-trainer");
   if (!options.scenario.empty()) text("scenario", options.scenario.c_str());
   text("mode", ModeName(options.mode));
-  text("transport", options.transport == TransportKind::kMpi ? "mpi" : "inprocess");
+  text("transport", TransportName(options.transport));
   if (const int cores = UsableCores(); cores > 0) count("cores", static_cast<uint64_t>(cores));
   text("device", DeviceKindName(options.devices.compute.kind));
   text(Name(options.compute_pool(), ".device").c_str(),

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reference-trainer/coordinator_remote.h"
+#include "reference-trainer/cuda/nccl_wire.h"
 #include "reference-trainer/host_fed_device.h"
 #include "reference-trainer/local_coordinator.h"
 #include "reference-trainer/lossy_link.h"
@@ -16,6 +17,7 @@
 #include "reference-trainer/shaped_link.h"
 #include "reference-trainer/slow_device.h"
 #include "reference-trainer/transport_link.h"
+#include "reference-trainer/wire_link.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -122,8 +124,23 @@ void Job::MakeLinks(Transport* transport) {
   const auto& [weights_shape, weights_codec] = options_.weights;
   Link::Shape ring = options_.all_reduce.hop;
   ring.lanes = placement.compute_workers;  // each hop is a wire of its own
+  const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
+  if (options_.transport == TransportKind::kNccl) {
+    const auto join = [&](const char* name, const Link::Shape& shape, PoolRole from, PoolRole to) {
+      const auto senders = CudaDevicesOf(options_, from), receivers = CudaDevicesOf(options_, to);
+      const auto& signals = to == PoolRole::kCompute ? compute_signals : update_signals;
+      return std::make_unique<WireLink>(
+          name, shape, senders.size(), Pointers(signals),
+          [senders, receivers] { return MakeNcclWire(senders, receivers); }, fail);
+    };
+    gradients = join("gradients", gradients_shape, PoolRole::kCompute, PoolRole::kUpdate);
+    weights = join("weights", weights_shape, PoolRole::kUpdate, PoolRole::kCompute);
+    if (options_.all_reduce.on) {
+      all_reduce = join("allreduce", ring, PoolRole::kCompute, PoolRole::kCompute);
+    }
+    return;
+  }
   if (!transport) {
-    const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
     const ReliabilityOptions& reliability = options_.reliability;
     gradients =
         MakeLink(options_.gradients_link(), gradients_shape, reliability, reliability.gradients,

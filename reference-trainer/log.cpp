@@ -74,7 +74,7 @@ Summary Summarize(const std::vector<StepRecord>& records) {
 
 Log::Log(const Options& options)
     : options_(options),
-      terminal_(options.transport == TransportKind::kInProcess && isatty(STDOUT_FILENO) == 1) {}
+      terminal_(options.transport != TransportKind::kMpi && isatty(STDOUT_FILENO) == 1) {}
 
 template <typename... Args>
 void Log::Print(fmt::format_string<Args...> format, Args&&... args) {

@@ -58,7 +58,7 @@ int Main(int argc, char** argv) {
   }
   const Options& options = *std::get_if<Options>(&parsed);
 
-  if (options.transport == TransportKind::kInProcess && LaunchedRanks() > 1) {
+  if (options.transport != TransportKind::kMpi && LaunchedRanks() > 1) {
     return Failed(
         fmt::format("one of {} processes: give --transport mpi, or start one", LaunchedRanks()), 2);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "reference-trainer/cuda/nccl_wire.h"
 #include "reference-trainer/options.h"
 
 namespace poolscope::trainer {
@@ -86,7 +87,24 @@ CudaWorker CudaWorkerOf(const Options& options, PoolRole pool, size_t index) {
   return worker;
 }
 
+std::vector<int> CudaDevicesOf(const Options& options, PoolRole pool) {
+  uint64_t workers = options.update_workers;
+  if (pool == PoolRole::kCompute) {
+    workers = options.compute_workers;
+    for (const Arrival& join : options.schedule.joins) workers += join.workers;
+  }
+  std::vector<int> devices;
+  for (uint64_t i = 0; i < workers; ++i) devices.push_back(CudaWorkerOf(options, pool, i).device);
+  return devices;
+}
+
 std::string CudaUnavailable(const Options& options) {
+  if (options.transport == TransportKind::kNccl) {
+    std::vector<int> devices = CudaDevicesOf(options, PoolRole::kCompute);
+    const std::vector<int> update = CudaDevicesOf(options, PoolRole::kUpdate);
+    devices.insert(devices.end(), update.begin(), update.end());
+    if (std::string error = NcclUnavailable(devices); !error.empty()) return error;
+  }
   for (const PoolRole pool : {PoolRole::kCompute, PoolRole::kUpdate}) {
     if (!OnCuda(options, pool)) continue;
     const CudaWorker worker = CudaWorkerOf(options, pool, 0);

@@ -42,6 +42,23 @@ class Program(unittest.TestCase):
         self.assertRegex(done.stderr, r"^poolscope-trainer: no CUDA device.*\n$")
         self.assertFalse(os.path.exists(log))
 
+    def test_nccl_with_fewer_than_two_gpus_is_refused_in_one_line(self):
+        for devices in (["--device", "cuda:0"],
+                        ["--compute-device", "cuda:0", "--update-device", "cuda:1"]):
+            done = train(*devices, "--gemm", "own", "--transport", "nccl", "--steps", "2")
+            if done.returncode == 0:  # the second time, on a machine with two
+                continue
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertRegex(done.stderr, r"^poolscope-trainer: --transport nccl needs two GPUs, "
+                             r"(this machine has \d|all workers are on cuda:0)\n$")
+
+    def test_over_nccl_the_curve_is_the_same(self):
+        apart = ["--compute-device", "cuda:0", "--update-device", "cuda:1", "--gemm", "own"]
+        done = train(*apart, "--transport", "nccl", "--steps", "1")
+        if done.returncode == 1 and "needs two GPUs" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(self.losses(*apart, "--transport", "nccl"), self.losses(*apart))
+
     def test_disaggregated_is_the_monolithic_curve(self):
         both = ["--device", "cuda:0", "--gemm", "own"]
         alone = self.losses(*both, "--mode", "monolithic")

@@ -114,6 +114,12 @@ TEST(CudaOptions, WithoutAnEffect_AreRefused) {
 
 TEST(CudaOptions, ThatADeviceCannotDo_AreRefused) {
   EXPECT_THAT(Error("--device cuda --experts 4"), HasSubstr("--experts does not go with"));
+  EXPECT_THAT(Error("--transport nccl"), HasSubstr("both pools on cuda"));
+  EXPECT_THAT(Error("--transport nccl --compute-device cuda"), HasSubstr("both pools on cuda"));
+  EXPECT_THAT(Error("--transport nccl --device cuda --mode monolithic"), HasSubstr("needs --mode"));
+  EXPECT_THAT(Error("--transport nccl --device cuda --weights-latency-ms 1"),
+              HasSubstr("the speed of its wire"));
+  EXPECT_THAT(Error("--transport nccl --device cuda --gradients-loss 0.1"), HasSubstr("nothing"));
   EXPECT_THAT(Error("--device cuda --weights-mode fetch"), HasSubstr("--weights-mode fetch"));
   EXPECT_THAT(Error("--device cuda --optimizer-offload host"), HasSubstr("--update-device cpu"));
 }
