@@ -14,6 +14,8 @@ import unittest
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_check"
 
+NO_GPU = unittest.skipIf(shutil.which("nvidia-smi"), "this machine has a GPU")
+
 # The trainer with what chooses the device taken out; @CHANGE@ may add to the flags of cuda runs.
 STAND_IN = f"""#!{sys.executable}
 import os, sys
@@ -56,6 +58,7 @@ class GpuCheck(unittest.TestCase):
         trainer.chmod(stat.S_IRWXU)
         return programs
 
+    @NO_GPU
     def test_without_a_gpu_each_check_is_skipped_and_says_why(self):
         done, checks = gpu_check("--programs", BUILD, out=self.folder)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -81,6 +84,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertEqual({each["status"] for each in checks.values()}, {"FAIL"}, done.stdout)
 
+    @NO_GPU
     def test_a_machine_with_a_gpu_that_cuda_does_not_find_fails(self):
         smi = self.folder / "nvidia-smi"
         smi.write_text("#!/bin/sh\necho 'NVIDIA H200, 580.1, 143771 MiB'\n")
