@@ -363,7 +363,7 @@ Result<Mapping> Mapping::Parse(std::string_view text, const std::string& name) {
     const uint32_t line = key.source().begin.line;
     const auto section =
         std::find_if(MappingFile::Sections().begin(), MappingFile::Sections().end(),
-                     [&](const auto& each) { return each.name == key.str(); });
+                     [&key = key](const auto& each) { return each.name == key.str(); });
     if (section == MappingFile::Sections().end()) {
       return Error{fmt::format("{}:{}: unknown section '{}': did you mean '{}'?", name, line,
                                key.str(), Nearest(key.str(), names))};
