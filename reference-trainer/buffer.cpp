@@ -67,6 +67,14 @@ size_t Buffer::InUse() const {
   return in_use_;
 }
 
+void Buffer::Clear() {
+  std::lock_guard lock(mutex_);
+  in_use_ = 0;
+  closed_ = false;
+  arrived_.clear();
+  blocked_.clear();
+}
+
 size_t Buffer::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;

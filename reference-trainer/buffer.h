@@ -40,6 +40,9 @@ class Buffer {
   // Returns how many that have arrived are.
   size_t Close();
 
+  // Empty and open, as at the beginning; slots that were reserved are neither used nor released.
+  void Clear();
+
  private:
   void WakeNext();  // mutex_ is held
 

@@ -32,11 +32,6 @@ void BufferedLink::Stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void BufferedLink::CountDepth(int change) {
-  std::lock_guard lock(depth_mutex_);
-  SampleDepth(change);
-}
-
 void BufferedLink::SampleDepth(int change) {
   depth_ += change;
   poolscope_sample(depth_counter_, static_cast<double>(depth_));
@@ -47,7 +42,15 @@ Reserved BufferedLink::TryReserve(size_t destination, Signal& sender) {
 }
 
 void BufferedLink::HandOver(MessagePtr message) {
-  CountDepth(+1);
+  {
+    std::lock_guard lock(depth_mutex_);
+    SampleDepth(+1);
+    message->epoch = epoch_;
+  }
+  Queue(std::move(message));
+}
+
+void BufferedLink::Queue(MessagePtr message) {
   const poolscope_transfer queued = message->Annotation(POOLSCOPE_QUEUED);
   message->range = poolscope_queue_begin(annotation(), &queued);
   message->handed_over_ns = NowNs();
@@ -76,9 +79,23 @@ MessagePtr BufferedLink::TryTake(size_t destination) {
 }
 
 void BufferedLink::Close(size_t destination) {
+  std::lock_guard lock(depth_mutex_);
   if (const size_t dropped = buffers_[destination]->Close(); dropped > 0) {
-    CountDepth(-static_cast<int>(dropped));
+    SampleDepth(-static_cast<int>(dropped));
   }
+}
+
+void BufferedLink::Clear() {
+  std::deque<MessagePtr> queued;
+  {
+    std::lock_guard lock(mutex_);
+    queued.swap(queue_);
+  }
+  for (const MessagePtr& message : queued) poolscope_queue_end(message->range);
+  std::lock_guard lock(depth_mutex_);
+  ++epoch_;
+  for (const auto& buffer : buffers_) buffer->Clear();
+  SampleDepth(-static_cast<int>(depth_));
 }
 
 void BufferedLink::BeginWire(Message& message) {
@@ -89,19 +106,28 @@ void BufferedLink::BeginWire(Message& message) {
 
 void BufferedLink::Deliver(MessagePtr message) {
   poolscope_queue_end(message->range);
+  std::lock_guard lock(depth_mutex_);
+  if (message->epoch != epoch_) return;
   Buffer& buffer = *buffers_[message->destination];
-  if (!buffer.Deliver(std::move(message))) CountDepth(-1);
+  if (!buffer.Deliver(std::move(message))) SampleDepth(-1);
 }
 
 void BufferedLink::Drop(MessagePtr message) {
   poolscope_queue_end(message->range);
-  CountDepth(-1);
+  std::lock_guard lock(depth_mutex_);
+  if (message->epoch != epoch_) return;
+  SampleDepth(-1);
   buffers_[message->destination]->Release();
 }
 
 bool BufferedLink::HandOverAgain(MessagePtr message) {
-  if (!buffers_[message->destination]->TryReserveSpare()) return false;
-  HandOver(std::move(message));
+  {
+    std::lock_guard lock(depth_mutex_);
+    if (message->epoch != epoch_) return false;
+    if (!buffers_[message->destination]->TryReserveSpare()) return false;
+    SampleDepth(+1);
+  }
+  Queue(std::move(message));
   return true;
 }
 

@@ -22,6 +22,7 @@ class BufferedLink : public Link {
   void HandOver(MessagePtr message) override;
   MessagePtr TryTake(size_t destination) override;
   void Close(size_t destination) override;
+  void Clear() override;
   Traffic traffic() override;
 
   bool Arrived(size_t destination) const { return buffers_[destination]->Arrived(); }
@@ -53,7 +54,7 @@ class BufferedLink : public Link {
   bool stopping_ = false;
 
  private:
-  void CountDepth(int change);
+  void Queue(MessagePtr message);
   void SampleDepth(int change);  // depth_mutex_ is held
 
   const uint64_t depth_counter_;
@@ -61,6 +62,7 @@ class BufferedLink : public Link {
   // Guarded by depth_mutex_, which keeps the samples in the order of their values.
   std::mutex depth_mutex_;
   int64_t depth_ = 0;
+  uint64_t epoch_ = 0;  // messages of another one are no more than what is on the wire
 
   std::vector<std::thread> threads_;
 };

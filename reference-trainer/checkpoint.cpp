@@ -85,7 +85,8 @@ StateFolder::Facts FactsOf(const Options& options, const Corpus* corpus) {
 }
 
 Checkpoints::Checkpoints(const Options& options, StateFolder folder, size_t parameters,
-                         std::function<void(const std::string&)> fail, std::function<bool()> failed)
+                         std::function<void(const std::string&)> fail, std::function<bool()> failed,
+                         std::function<bool()> ending)
     : options_(options.checkpoint),
       folder_(std::move(folder)),
       full_(options.checkpoint.full),
@@ -99,6 +100,7 @@ Checkpoints::Checkpoints(const Options& options, StateFolder folder, size_t para
                    : 0),
       fail_(std::move(fail)),
       failed_(std::move(failed)),
+      ending_(std::move(ending)),
       wait_name_(poolscope_name("checkpoint_wait")),
       snapshot_name_(poolscope_name("checkpoint_snapshot")),
       write_name_(poolscope_name("checkpoint_write")),
@@ -125,7 +127,7 @@ bool Checkpoints::WaitUntil(std::unique_lock<std::mutex>& lock, nvtxStringHandle
                             const std::function<bool()>& done) {
   if (done()) return true;
   poolscope_begin(POOLSCOPE_OTHER_WORK, name);
-  while (!done() && !failed_()) changed_.wait_for(lock, kPatience);
+  while (!done() && !ending_()) changed_.wait_for(lock, kPatience);
   poolscope_end();
   return done();
 }

@@ -28,10 +28,11 @@ StateFolder::Facts FactsOf(const Options& options, const Corpus* corpus);
 //   keep error feedback, or where the checkpoint is full
 class Checkpoints {
  public:
-  // `fail` is called once where a checkpoint cannot be written; `failed` ends waits. The folder has
-  // been prepared.
+  // `fail` is called once where a checkpoint cannot be written; `failed` ends writing, `ending` the
+  // givers' waits. The folder has been prepared.
   Checkpoints(const Options& options, StateFolder folder, size_t parameters,
-              std::function<void(const std::string&)> fail, std::function<bool()> failed);
+              std::function<void(const std::string&)> fail, std::function<bool()> failed,
+              std::function<bool()> ending);
   ~Checkpoints();  // what has been given completely is written before
 
   // After `step` updates; at the end of the run too.
@@ -41,7 +42,7 @@ class Checkpoints {
   bool full() const { return full_; }
 
   // `copy` fills in the caller's part of the state after `step` updates, which takes `seconds` on
-  // an emulated device. False: the run has failed.
+  // an emulated device. False: the workers are to end.
   bool Give(uint64_t step, Device& device, double seconds,
             const std::function<void(TrainingState&)>& copy);
 
@@ -65,7 +66,7 @@ class Checkpoints {
   const size_t givers_;
   const double seconds_;  // that writing takes at least
   const std::function<void(const std::string&)> fail_;
-  const std::function<bool()> failed_;
+  const std::function<bool()> failed_, ending_;
   const nvtxStringHandle_t wait_name_, snapshot_name_, write_name_;
   const uint64_t step_counter_, bytes_counter_;
   // Filled by several givers, each its own part, in kFilling; read by the writer in kWriting.

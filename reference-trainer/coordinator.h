@@ -39,10 +39,15 @@ class Coordinator {
   virtual Presence PresenceOf(uint64_t worker) = 0;
   // A compute worker leaves: what it has not handed over is done by others.
   virtual void Leave(uint64_t worker) = 0;
-  // It lives; and once somebody says so of it, it has to be said again within every lease.
+  // A worker lives; and once somebody says so of it, it has to be said again within every lease.
+  // Numbers of update workers come after those of all compute workers that ever come.
   virtual void Beat(uint64_t worker) = 0;
-  // Takes for dead whose leases have run out; called now and then.
+  // Takes for dead whose leases have run out; called now and then. Where an update worker that has
+  // updates to make is dead, the run is to begin again: workers end as soon as they see it.
   virtual void CheckLeases() = 0;
+  virtual bool restarting() = 0;
+  // All of them have: Rewind is next. The update worker that is dead.
+  virtual std::optional<uint64_t> RestartDue() = 0;
 
   // How full a shard's buffer of gradients is, 0 to 1.
   virtual void NoteFill(double fill) = 0;
@@ -67,8 +72,8 @@ class Coordinator {
   // Where the data of `version` ends; asked by who has made it.
   virtual DataPosition PositionAt(uint64_t version) = 0;
 
-  // The run begins, or begins again, after `step` updates with the data of `position`. No worker is
-  // in the middle of a step.
+  // The run begins, or begins again, after `step` updates with the data of `position`: nothing that
+  // was computed since counts. No worker is there.
   virtual void Rewind(uint64_t step, const DataPosition& position) = 0;
 
   // The run ends after the current step.

@@ -50,7 +50,9 @@ class RemoteCoordinator : public Coordinator {
   Presence PresenceOf(uint64_t worker) override;
   void Leave(uint64_t worker) override;
   void Beat(uint64_t worker) override;
-  void CheckLeases() override {}  // rank 0 does
+  void CheckLeases() override {}                // rank 0 does
+  bool restarting() override { return false; }  // see CheckTransport
+  std::optional<uint64_t> RestartDue() override { return std::nullopt; }
   void NoteFill(double fill) override;
   void Updated(size_t shard) override;
   void AddSquaredNorm(uint64_t step, double squares, size_t shards) override;

@@ -11,8 +11,9 @@
 
 namespace poolscope::trainer {
 
-// The thread of a process that says of its compute workers that they live, four times within each
-// lease. A worker whose thread ends, however that comes, is said nothing more of.
+// The thread of a process that says of its workers that they live, four times within each lease. A
+// worker whose thread ends, however that comes, is said nothing more of. Workers are numbered as in
+// Coordinator::Beat.
 class Heartbeat {
  public:
   Heartbeat(Coordinator& coordinator, double lease_seconds)

@@ -79,6 +79,10 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
   for (uint64_t i = 0; i < options.update_workers; ++i) {
     update_signals.push_back(std::make_unique<Signal>());
   }
+  update_deaths.resize(options.update_workers);
+  for (const Departure& each : options.schedule.update_kills) {
+    update_deaths[each.worker].push_back(each);
+  }
   MakeLinks(transport);
   if (options.gradient_buckets > 1) {
     std::vector<uint64_t> bytes;
@@ -323,8 +327,34 @@ std::string Job::OpenCheckpoints() {
   if (const std::string error = folder.Prepare(); !error.empty()) return error;
   checkpoints = std::make_unique<Checkpoints>(
       options_, folder, parameters_, [this](const std::string& error) { coordinator->Fail(error); },
-      [this] { return coordinator->failed(); });
+      [this] { return coordinator->failed(); },
+      [this] { return coordinator->failed() || coordinator->restarting(); });
   return "";
+}
+
+void Job::GoBack(uint64_t dead) {
+  if (checkpoints) {
+    checkpoints->Settle();
+    const StateFolder folder(options_.checkpoint.folder, FactsOf(options_, corpus_));
+    auto found = folder.LoadNewest();
+    if (auto* loaded = std::get_if<StateFolder::Loaded>(&found)) start_ = std::move(loaded->state);
+  }
+  const uint64_t again = journal.told() - std::min(journal.told(), start_.step);
+  ++restarts_.count;
+  restarts_.steps += again;
+  fmt::print(stderr,
+             "poolscope-trainer: update worker {} has died; all go back to step {}, {} steps are "
+             "done again\n",
+             dead, start_.step, again);
+  gradients->Clear();
+  weights->Clear();
+  if (all_reduce) all_reduce->Clear();
+  coordinator->Rewind(start_.step, start_.data);
+  for (uint64_t i = 0; i < placement.compute_workers; ++i) {
+    if (coordinator->PresenceOf(i) == Presence::kGone) weights->Close(i);
+  }
+  poolscope_sample(poolscope_counter("restarts"), static_cast<double>(restarts_.count));
+  poolscope_sample(annotations.version, static_cast<double>(start_.step));
 }
 
 uint64_t Job::tokens_before() const {
@@ -333,6 +363,7 @@ uint64_t Job::tokens_before() const {
 
 void Job::CheckRunning() const {
   if (coordinator->failed()) throw Abandoned{};
+  if (coordinator->restarting()) throw BeginAgain{};
 }
 
 }  // namespace poolscope::trainer

@@ -22,12 +22,15 @@
 #include "reference-trainer/model/shard.h"
 #include "reference-trainer/options.h"
 #include "reference-trainer/placement.h"
+#include "reference-trainer/run_totals.h"
 #include "reference-trainer/transport.h"
 
 namespace poolscope::trainer {
 
 // Thrown inside the workers' threads to unwind them when the run has failed; never leaves them.
 struct Abandoned {};
+// The same where it begins again (Coordinator::restarting).
+struct BeginAgain : Abandoned {};
 
 class CoordinatorServer;
 
@@ -85,13 +88,21 @@ class Job {
   const TrainingState& start() const { return start_; }
   uint64_t tokens_before() const;  // that the updates of start() took
 
-  // Throws Abandoned where the run has failed. Workers look whenever they wait.
+  // Where update worker `dead` has made the run begin again, and all workers have ended: goes back
+  // to the newest checkpoint, or else to where this process began.
+  void GoBack(uint64_t dead);
+  const Restarts& restarts() const { return restarts_; }
+
+  // Throws Abandoned where the run has failed, BeginAgain where it begins again. Workers look
+  // whenever they wait.
   void CheckRunning() const;
 
   const Annotations annotations;
   const Placement placement;
   std::vector<std::unique_ptr<Signal>> compute_signals;  // by worker
   std::vector<std::unique_ptr<Signal>> update_signals;
+  // When update workers die that are still to, each the concern of its worker.
+  std::vector<std::vector<Departure>> update_deaths;
   Journal journal;
   std::unique_ptr<CoordinatorServer> coordinator_server;  // null but where others may ask
   std::unique_ptr<Coordinator> coordinator;
@@ -121,6 +132,7 @@ class Job {
   const std::vector<double> shares_;
   const std::vector<StateSizes> state_;
   TrainingState start_;
+  Restarts restarts_;
 };
 
 }  // namespace poolscope::trainer

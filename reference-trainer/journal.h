@@ -29,9 +29,12 @@ struct StepRecord {
 // a slow terminal does not hold up a worker.
 class Journal {
  public:
+  // A step that was told before is not told again: a run that goes back repeats some.
   void Add(const StepRecord& record) {
     {
       std::lock_guard lock(mutex_);
+      if (record.step < told_) return;
+      told_ = record.step + 1;
       records_.push_back(record);
     }
     changed_.notify_one();
@@ -56,6 +59,12 @@ class Journal {
     return record;
   }
 
+  // All steps before this one were told.
+  uint64_t told() {
+    std::lock_guard lock(mutex_);
+    return told_;
+  }
+
   bool Drained() {
     std::lock_guard lock(mutex_);
     return closed_ && records_.empty();
@@ -66,6 +75,7 @@ class Journal {
   std::condition_variable changed_;
   std::deque<StepRecord> records_;  // guarded by mutex_
   bool closed_ = false;             // guarded by mutex_
+  uint64_t told_ = 0;               // guarded by mutex_
 };
 
 }  // namespace poolscope::trainer

@@ -70,6 +70,10 @@ class Link {
   // the newest. It may come, late or not at all: ask again. Reliable links have nothing to answer.
   virtual void AskAgain(size_t /*source*/, size_t /*destination*/, uint64_t /*version*/) {}
 
+  // Throws away all messages, also those that still arrive, and opens what was closed; sequence
+  // numbers go on. No worker may be at either end. Only within a process.
+  virtual void Clear() {}
+
   virtual Traffic traffic() = 0;
 
  private:

@@ -48,9 +48,10 @@ LocalCoordinator::LocalCoordinator(const Options& options, const Annotations& an
                   options.schedule.DepartsInMidStep()},
                  pace_),
       clock_(options.mode == Mode::kMonolithic ? 1 : options.update_workers),
+      workers_(options.mode == Mode::kMonolithic ? 1
+                                                 : membership_.workers() + options.update_workers),
       to_be_ready_(options.compute_workers + options.update_workers),
-      to_end_(options.mode == Mode::kMonolithic ? 1
-                                                : membership_.workers() + options.update_workers) {}
+      to_end_(workers_) {}
 
 void LocalCoordinator::SampleCredits() {
   poolscope_sample(annotations_.credits, static_cast<double>(admission_.credits()));
@@ -122,9 +123,32 @@ void LocalCoordinator::Leave(uint64_t worker) {
   if (membership_.Drop(worker)) Drop(worker, "left");
 }
 
-void LocalCoordinator::Beat(uint64_t worker) { membership_.Beat(worker, NowNs()); }
+void LocalCoordinator::Beat(uint64_t worker) {
+  if (worker < membership_.workers()) return membership_.Beat(worker, NowNs());
+  std::lock_guard lock(mutex_);
+  beats_ns_[worker - membership_.workers()] = NowNs();
+}
+
+uint64_t LocalCoordinator::DeadUpdateWorker() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [shard, beat_ns] : beats_ns_) {
+    if (NowNs() - beat_ns >= lease_ns_ && clock_.version_of(shard) < steps()) return shard;
+  }
+  return kNobody;
+}
+
+std::optional<uint64_t> LocalCoordinator::RestartDue() {
+  return restarting() && to_end_ == 0 ? std::optional<uint64_t>(dead_) : std::nullopt;
+}
 
 void LocalCoordinator::CheckLeases() {
+  if (!restarting() && !failed_) {
+    dead_ = DeadUpdateWorker();
+    if (restarting()) {
+      wakers_.compute();
+      wakers_.update();
+    }
+  }
   for (const uint64_t worker : membership_.Expired(NowNs(), lease_ns_)) {
     if (membership_.Drop(worker)) Drop(worker, "died");
   }
@@ -184,8 +208,11 @@ void LocalCoordinator::Rewind(uint64_t step, const DataPosition& position) {
   shares_.Rewind(step);
   admission_.Rewind(step, position);
   clock_.Rewind(step);
+  to_end_ = workers_;
+  dead_ = kNobody;
   std::lock_guard lock(mutex_);
   norms_.clear();
+  beats_ns_.clear();
 }
 
 void LocalCoordinator::StopAfterCurrentStep() {
@@ -201,7 +228,7 @@ void LocalCoordinator::Ready() {
 }
 
 void LocalCoordinator::Ended() {
-  if (--to_end_ != 0) return;
+  if (--to_end_ != 0 || restarting()) return;
   journal_.Close();
   wakers_.compute();
 }

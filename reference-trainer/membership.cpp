@@ -43,6 +43,11 @@ void Membership::Rewind(uint64_t step) {
   std::lock_guard lock(mutex_);
   next_step_ = step;
   members_.clear();
+  for (Worker& worker : workers_) {
+    if (worker.presence == Presence::kPresent && worker.first_step > step) {
+      Set(worker, Presence::kAway);
+    }
+  }
 }
 
 void Membership::Forget(uint64_t before) {

@@ -38,7 +38,8 @@ class Membership {
   // Who computes in `step`, ascending: decided when first asked for, together with all before it.
   // Who joins at it is present from then on.
   std::vector<uint64_t> Members(uint64_t step);
-  // The members of the steps from `step` on are decided again, of those there are now.
+  // The members of the steps from `step` on are decided again, of those there are now; who joins
+  // later is to come again.
   void Rewind(uint64_t step);
   // Nobody asks for the members of earlier steps again.
   void Forget(uint64_t before);

@@ -32,6 +32,7 @@ struct MessageFields {
   uint64_t tokens = 0;
   // Of several messages that belong together: all-reduce: the hop; gradients in buckets: the piece.
   uint64_t part = 0;
+  uint64_t epoch = 0;  // the link's own: how often it had been cleared
 
   bool probe() const { return step == POOLSCOPE_NO_VALUE; }
 };

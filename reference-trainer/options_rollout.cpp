@@ -66,7 +66,7 @@ std::string CheckRollout(const CLI::App& app, const Options& options) {
       {!options.slowness.stalls.empty(), "--stall"},
       {schedule.warm_up_steps > 0, "--warm-up-steps"},
       {schedule.dynamic_batch, "--dynamic-batch"},
-      {!schedule.joins.empty() || !schedule.leaves.empty() || !schedule.kills.empty(),
+      {!schedule.joins.empty() || !schedule.leaves.empty() || app.count("--kill") > 0,
        "--join, --leave and --kill"},
   };
   for (const auto& [given, what] : others) {

@@ -58,13 +58,19 @@ std::optional<Arrival> ParseArrival(const std::string& text) {
   return arrival.workers == 0 ? std::nullopt : std::optional(arrival);
 }
 
-template <typename T, typename Parse>
-void AddMoments(CLI::App& app, const std::string& flag, std::vector<T>& moments, const Parse& parse,
+std::optional<Departure> ParseKill(const std::string& text) {
+  const auto of_compute = ParseDeparture(text, "compute/");
+  return of_compute ? of_compute : ParseDeparture(text, "update/");
+}
+
+// `list(text)`: where it belongs.
+template <typename List, typename Parse>
+void AddMoments(CLI::App& app, const std::string& flag, const List& list, const Parse& parse,
                 const std::string& form, const std::string& help) {
   app.add_option_function<std::vector<std::string>>(
          flag,
-         [&moments, parse](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) moments.push_back(*parse(text));
+         [list, parse](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) list(text).push_back(*parse(text));
          },
          help + "; may be repeated")
       ->check([parse, form](const std::string& text) {
@@ -110,6 +116,12 @@ std::string CheckMembership(const Options& options) {
   }
   for (const Departure& each : schedule.kills) {
     if (std::string error = check("--kill compute/", each); !error.empty()) return error;
+  }
+  for (const Departure& each : schedule.update_kills) {
+    if (each.worker >= options.update_workers || each.step >= options.steps) {
+      return fmt::format("--kill update/{}@{}: there are {} update workers and {} steps",
+                         each.worker, each.step, options.update_workers, options.steps);
+    }
   }
   for (const Departure& last : schedule.leaves) {
     uint64_t left = 0;
@@ -166,19 +178,22 @@ void AddScheduleOptions(CLI::App& app, ScheduleOptions& schedule) {
   app.add_flag("--dynamic-batch", schedule.dynamic_batch,
                "sequences of a micro-batch, ±25 %, follow the depth of the gradients' buffers")
       ->group(group);
-  AddMoments(app, "--join", schedule.joins, ParseArrival, "N@STEP",
-             "N more compute workers from that step on");
   AddMoments(
-      app, "--leave", schedule.leaves,
+      app, "--join", [&](const std::string&) -> auto& { return schedule.joins; }, ParseArrival,
+      "N@STEP", "N more compute workers from that step on");
+  AddMoments(
+      app, "--leave", [&](const std::string&) -> auto& { return schedule.leaves; },
       [](const std::string& text) { return ParseDeparture(text, ""); }, "WORKER@STEP[.FRACTION]",
       "a compute worker leaves before that step, or gives it up after a fraction of its part");
   AddMoments(
-      app, "--kill", schedule.kills,
-      [](const std::string& text) { return ParseDeparture(text, "compute/"); },
-      "compute/WORKER@STEP[.FRACTION]", "a compute worker dies in that step without a word");
+      app, "--kill",
+      [&](const std::string& text) -> auto& {
+        return text.rfind("update/", 0) == 0 ? schedule.update_kills : schedule.kills;
+      },
+      ParseKill, "POOL/WORKER@STEP[.FRACTION]", "a worker dies in that step without a word");
   app.add_option_function<double>(
          "--lease-ms", [&schedule](double ms) { schedule.lease_seconds = ms / 1e3; },
-         "a compute worker that gives no sign of life for so long is taken for dead (default 1000)")
+         "a worker that gives no sign of life for so long is taken for dead (default 1000)")
       ->check(CLI::Range(1.0, 1e6))
       ->type_name("MS")
       ->group(group);
@@ -226,7 +241,17 @@ std::string CheckSchedule(const CLI::App& app, const Options& options) {
     if (options.fetch.on) return "--dynamic-batch does not go with --weights-mode fetch";
     if (options.input.any()) return "--dynamic-batch does not go with a data loader (--data-*)";
   }
-  if (app.count("--lease-ms") > 0 && schedule.kills.empty()) return "--lease-ms needs --kill";
+  if (app.count("--lease-ms") > 0 && app.count("--kill") == 0) return "--lease-ms needs --kill";
+  if (!schedule.update_kills.empty()) {
+    if (schedule.adaptive_updates || schedule.dynamic_batch) {
+      return "--kill update/ does not go with --adaptive-updates and --dynamic-batch: what they "
+             "have planned is not gone back on";
+    }
+    if (options.fetch.on) return "--kill update/ does not go with --weights-mode fetch";
+    if (options.transport != TransportKind::kInProcess) {
+      return "--kill update/ needs --transport inprocess: the run goes back in one process";
+    }
+  }
   return CheckMembership(options);
 }
 

@@ -23,7 +23,7 @@ struct ScheduleOptions {
   bool dynamic_batch = false;
   std::vector<Arrival> joins;
   std::vector<Departure> leaves;
-  std::vector<Departure> kills;
+  std::vector<Departure> kills, update_kills;  // of compute and of update workers
   double lease_seconds = 1;
 
   // Whether a worker may go with work that it has begun.

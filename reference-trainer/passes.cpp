@@ -141,7 +141,7 @@ void TellStep(Job& job, StepRecord record, const StepPlan& plan) {
   info.tokens = record.tokens;
   info.micro_batches = record.micro_batches;
   info.loss = record.loss;
-  poolscope_step(job.annotations.step, &info);
+  if (record.step >= job.journal.told()) poolscope_step(job.annotations.step, &info);
   poolscope_sample(job.annotations.version, static_cast<double>(record.step + 1));
   if (record.loss == record.loss) poolscope_sample(job.annotations.loss, record.loss);
   poolscope_sample(job.annotations.tokens, static_cast<double>(record.tokens_total));

@@ -44,7 +44,8 @@ void Optimize(Job& job, Device& device, Shard* shard, size_t index, const StepPl
 // The sizes of the optimizer state of shard `index`, as counters of the calling worker.
 void SampleState(const Job& job, size_t index);
 
-// The marks, counters and journal of an update, by worker 0. `record` lacks only its end.
+// The marks, counters and journal of an update, by worker 0; of one that is made again only the
+// counters. `record` lacks only its end.
 void TellStep(Job& job, StepRecord record, const StepPlan& plan);
 
 }  // namespace poolscope::trainer

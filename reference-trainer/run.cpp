@@ -2,11 +2,15 @@
 
 #include <cblas.h>
 
-#include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "reference-trainer/codec_measure.h"
 #include "reference-trainer/compute_worker.h"
@@ -39,58 +43,105 @@ void AnnotateLinks(const Job& job) {
   if (job.fetch->replicas) link(*job.fetch->replicas, "update");
 }
 
-// Starts the threads of this process' workers.
+// The threads of this process' workers. Where the run begins again, those that live meet and go on
+// together, and those that have ended are started anew.
 class Pools {
  public:
-  explicit Pools(Job& job) : job_(job) {
+  explicit Pools(Job& job) : job_(job), restart_name_(poolscope_name("restart")) {
     const Options& options = job.options();
     if (options.mode == Mode::kMonolithic) {
-      threads_.emplace_back([this] {
-        UseFineTimers();
+      Add(nullptr, 0, [this] {
         poolscope_worker("compute", 0, "compute");
-        try {
-          RunMonolithic(job_);
-        } catch (const Abandoned&) {
-        } catch (const std::exception& error) {
-          job_.coordinator->Fail(error.what());
-        }
-        job_.coordinator->Ended();
+        RunMonolithic(job_);
       });
       return;
     }
-    if (!options.schedule.kills.empty()) {
-      heartbeat_ = std::make_unique<Heartbeat>(*job.coordinator, options.schedule.lease_seconds);
+    const ScheduleOptions& schedule = options.schedule;
+    const bool die = !schedule.kills.empty(), update_die = !schedule.update_kills.empty();
+    if (die || update_die) {
+      heartbeat_ = std::make_unique<Heartbeat>(*job.coordinator, schedule.lease_seconds);
     }
     const Placement& placement = job.placement;
     for (uint64_t i = 0; i < placement.compute_workers; ++i) {
       if (placement.OfCompute(i) != placement.rank) continue;
-      if (options.rollout.on) {
-        Start<RolloutWorker>(options.compute_pool(), i);
-      } else {
-        Start<ComputeWorker>(options.compute_pool(), i);
-      }
+      Add(die ? heartbeat_.get() : nullptr, i, [this, i] {
+        if (!AwaitArrival(i)) return;
+        if (job_.options().rollout.on) {
+          Live<RolloutWorker>(job_.options().compute_pool(), i, *job_.compute_signals[i]);
+        } else {
+          Live<ComputeWorker>(job_.options().compute_pool(), i, *job_.compute_signals[i]);
+        }
+      });
     }
     for (uint64_t i = 0; i < placement.update_workers; ++i) {
-      if (placement.OfUpdate(i) == placement.rank) Start<UpdateWorker>(options.update_pool(), i);
+      if (placement.OfUpdate(i) != placement.rank) continue;
+      Add(update_die ? heartbeat_.get() : nullptr, placement.compute_workers + i, [this, i] {
+        Live<UpdateWorker>(job_.options().update_pool(), i, *job_.update_signals[i]);
+      });
     }
   }
 
   ~Pools() {
-    for (std::thread& thread : threads_) thread.join();
+    for (Lane& lane : lanes_) lane.thread.join();
+  }
+
+  // After Job::GoBack.
+  void Restart() {
+    {
+      std::lock_guard lock(mutex_);
+      ++restarts_;
+      for (Lane& lane : lanes_) {
+        if (std::exchange(lane.meets, false)) continue;
+        lane.thread.join();
+        Start(lane);
+      }
+    }
+    restarted_.notify_all();
   }
 
  private:
-  template <typename W>
-  static constexpr bool kComputes = std::is_base_of_v<ComputeWorker, W>;
+  struct Lane {
+    Heartbeat* heart;  // null: nobody takes the worker for dead
+    uint64_t worker;   // number
+    std::function<void()> live;
+    std::thread thread;
+    bool meets = false;  // guarded by mutex_
+  };
 
-  template <typename W>
-  void Start(const char* pool, uint64_t index) {
-    threads_.emplace_back([this, pool, index] {
+  void Add(Heartbeat* heart, uint64_t worker, std::function<void()> live) {
+    Start(lanes_.emplace_back(Lane{heart, worker, std::move(live), {}}));
+  }
+
+  void Start(Lane& lane) {
+    lane.thread = std::thread([this, &lane] {
       UseFineTimers();
-      if (!kComputes<W> || AwaitArrival(index)) Live<W>(pool, index);
-      if (kComputes<W> && job_.fetch) job_.fetch->ComputeWorkerLeft();
+      const Heartbeat::Pulse pulse(lane.heart, lane.worker);
+      while (!LivesToItsEnd(lane)) {
+        std::unique_lock lock(mutex_);
+        lane.meets = true;
+        const uint64_t before = restarts_;
+        job_.coordinator->Ended();
+        poolscope_begin(POOLSCOPE_OTHER_WORK, restart_name_);
+        restarted_.wait(lock, [&] { return restarts_ != before; });
+        poolscope_end();
+      }
+      const bool computes = lane.worker < job_.placement.compute_workers;
+      if (computes && job_.fetch) job_.fetch->ComputeWorkerLeft();
       job_.coordinator->Ended();
     });
+  }
+
+  // False: the run begins again.
+  bool LivesToItsEnd(const Lane& lane) {
+    try {
+      lane.live();
+    } catch (const BeginAgain&) {
+      return false;
+    } catch (const Abandoned&) {
+    } catch (const std::exception& error) {  // it found no place for its state
+      job_.coordinator->Fail(error.what());
+    }
+    return true;
   }
 
   // False: the run ends before the compute worker comes.
@@ -98,6 +149,7 @@ class Pools {
     Signal& signal = *job_.compute_signals[index];
     for (;;) {
       const uint64_t ticket = signal.Ticket();
+      job_.CheckRunning();
       const Presence presence = job_.coordinator->PresenceOf(index);
       if (presence != Presence::kAway) return presence == Presence::kPresent;
       signal.WaitPast(ticket);
@@ -105,21 +157,17 @@ class Pools {
   }
 
   template <typename W>
-  void Live(const char* pool, uint64_t index) {
-    const Heartbeat::Pulse pulse(kComputes<W> ? heartbeat_.get() : nullptr, index);
+  void Live(const char* pool, uint64_t index, Signal& signal) {
     poolscope_worker(pool, static_cast<unsigned>(index), pool);
-    try {
-      W worker(job_, index);
-      if (!kComputes<W> || index < job_.options().compute_workers) {
-        worker.Probe();
-        job_.coordinator->Ready();
-        AwaitStart(*(kComputes<W> ? job_.compute_signals : job_.update_signals)[index]);
-      }
-      worker.Run();
-    } catch (const Abandoned&) {
-    } catch (const std::exception& error) {  // it found no place for its state
-      job_.coordinator->Fail(error.what());
+    W worker(job_, index);
+    const bool joins =
+        std::is_base_of_v<ComputeWorker, W> && index >= job_.options().compute_workers;
+    if (restarts_ == 0 && !joins) {
+      worker.Probe();
+      job_.coordinator->Ready();
+      AwaitStart(signal);
     }
+    worker.Run();
   }
 
   // Until all that are there from the first step on are ready: it counts nobody's preparation.
@@ -133,8 +181,13 @@ class Pools {
   }
 
   Job& job_;
+  const nvtxStringHandle_t restart_name_;
   std::unique_ptr<Heartbeat> heartbeat_;  // null where nobody dies
-  std::vector<std::thread> threads_;
+  std::deque<Lane> lanes_;                // by worker
+
+  std::mutex mutex_;
+  std::condition_variable restarted_;
+  uint64_t restarts_ = 0;  // written under mutex_ while no worker is there
 };
 
 }  // namespace
@@ -155,6 +208,10 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
     while (!job.journal.Drained()) {
       if (const auto record = job.journal.Next(kPatience)) on_step(*record);
       job.coordinator->CheckLeases();
+      if (const auto dead = job.coordinator->RestartDue()) {
+        job.GoBack(*dead);
+        pools.Restart();
+      }
       if (!stopping && should_stop()) {
         stopping = true;
         job.coordinator->StopAfterCurrentStep();
@@ -164,6 +221,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
   job.checkpoints.reset();  // the last one is written
   if (transport) transport->Close();
   if (totals) {
+    totals->restarts = job.restarts();
     if (job.gradients) totals->gradients = job.gradients->traffic();
     if (job.weights) totals->weights = job.weights->traffic();
     if (job.all_reduce) totals->all_reduce = job.all_reduce->traffic();

@@ -75,6 +75,9 @@ std::string Text(const RunTotals& totals) {
         faults.retries, static_cast<double>(faults.retried_bytes) / 1e6, faults.corrupt,
         faults.duplicates, faults.lost);
   });
+  if (const auto& [count, steps] = totals.restarts; count > 0) {
+    text += fmt::format("restarts of update workers: {}, steps done again: {}\n", count, steps);
+  }
   return text + (totals.fetch ? TextOf(*totals.fetch) : "");
 }
 
@@ -92,6 +95,9 @@ std::string Json(const RunTotals& totals) {
         faults.duplicates, faults.lost);
   });
   if (!links.empty()) json += ",\"faults\":{" + links + "}";
+  if (const auto& [count, steps] = totals.restarts; count > 0) {
+    json += fmt::format(",\"restarts\":{},\"redone_steps\":{}", count, steps);
+  }
   return json + (totals.fetch ? JsonOf(*totals.fetch) : "");
 }
 

@@ -9,8 +9,14 @@
 
 namespace poolscope::trainer {
 
+// How often a run went back because an update worker had died, and how many steps were made again.
+struct Restarts {
+  uint64_t count = 0, steps = 0;
+};
+
 // What a run adds up to beside its steps.
 struct RunTotals {
+  Restarts restarts;
   Link::Traffic gradients, weights, requests, all_reduce;
   std::optional<FetchTotals> fetch;
   std::vector<uint64_t> expert_tokens;  // by expert, over all layers; empty without experts

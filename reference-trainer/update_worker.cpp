@@ -87,7 +87,9 @@ void UpdateWorker::RunUpdates() {
     const Phase warm_up(index_ == 0 && plan->warm_up ? job_.annotations.warm_up : nullptr);
     Gathered gathered;
     gathered.taken.resize(plan->micro_batches);
-    while (gathered.micro_batches < plan->micro_batches) {
+    for (;;) {
+      MayDie(*plan, gathered);
+      if (gathered.micro_batches == plan->micro_batches) break;
       if (const MessagePtr message = Next(step, gathered)) {
         Reduce(*message, step, gathered);
       } else {
@@ -99,6 +101,18 @@ void UpdateWorker::RunUpdates() {
   }
   if (step > job_.start().step) Give(step, true);
   job_.gradients->Close(index_);
+}
+
+void UpdateWorker::MayDie(const StepPlan& plan, const Gathered& gathered) {
+  std::vector<Departure>& deaths = job_.update_deaths[index_];
+  const double progress =
+      static_cast<double>(gathered.micro_batches) / static_cast<double>(plan.micro_batches);
+  const auto due = std::find_if(deaths.begin(), deaths.end(), [&](const Departure& each) {
+    return plan.step > each.step || (plan.step == each.step && progress >= each.progress);
+  });
+  if (due == deaths.end()) return;
+  deaths.erase(due);
+  throw Abandoned{};
 }
 
 void UpdateWorker::TakeUp(const TrainingState& start) {

@@ -36,6 +36,8 @@ class UpdateWorker : public Worker {
   };
 
   void RunUpdates();
+  // Dies where that is due: when it has reduced a fraction of the gradients of a step.
+  void MayDie(const StepPlan& plan, const Gathered& gathered);
   // The same with parameter fetch.
   void RunServing();
   void Serve();  // on a thread of its own

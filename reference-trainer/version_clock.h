@@ -32,6 +32,10 @@ class VersionClock {
     std::lock_guard lock(mutex_);
     return Oldest();
   }
+  uint64_t version_of(size_t shard) const {
+    std::lock_guard lock(mutex_);
+    return versions_[shard];
+  }
 
  private:
   uint64_t Oldest() const { return *std::min_element(versions_.begin(), versions_.end()); }

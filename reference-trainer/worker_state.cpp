@@ -13,7 +13,9 @@ double CopySeconds(const Job& job, uint64_t bytes) {
 
 void Give(Job& job, Device& device, uint64_t step, double seconds,
           const std::function<void(TrainingState&)>& copy) {
-  if (!job.checkpoints->Give(step, device, seconds, copy)) throw Abandoned{};
+  if (job.checkpoints->Give(step, device, seconds, copy)) return;
+  job.CheckRunning();
+  throw Abandoned{};
 }
 
 }  // namespace
