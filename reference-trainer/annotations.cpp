@@ -119,6 +119,7 @@ void AnnotateSettings(const Options& options, const std::map<std::string, CodecF
   AnnotateInput(options.input);
   AnnotateSlowness(options.slowness);
   AnnotateHost(options.host);
+  AnnotateSideWork(options.side_work);
   for (const auto& [name, figures] : codecs) {
     const std::string codec = "codec." + name;
     number((codec + ".ratio").c_str(), figures.ratio);

@@ -146,6 +146,8 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt(bool patient) {
     Give(false);
     const uint64_t held = HeldVersion();
     int64_t again_ns = INT64_MAX;
+    poolscope_category why = POOLSCOPE_WAIT_LINK;
+    const Link* link = job_.weights.get();
     MayDepart(held, 0);
     const Admission::Attempt attempt = job_.coordinator->TryStart(index_, held);
     if (!patient && attempt.start != Admission::Start::kStarted) return std::nullopt;
@@ -155,12 +157,12 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt(bool patient) {
       case Admission::Start::kGone:
         return std::nullopt;
       case Admission::Start::kNoCredit:
-        wait.Begin(POOLSCOPE_WAIT_CREDIT, job_.gradients->annotation());
+        why = POOLSCOPE_WAIT_CREDIT;
+        link = job_.gradients.get();
         break;
       case Admission::Start::kNothingLeft:
         if (held >= job_.coordinator->steps()) return std::nullopt;
         again_ns = missing_.AskWhereDue(held_, held + 1);
-        wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
         break;
       case Admission::Start::kNeedsWeights:
         if (fetch_ && held + 1 < job_.coordinator->steps()) {
@@ -168,11 +170,9 @@ std::optional<Admission::Attempt> ComputeWorker::NextAttempt(bool patient) {
         } else {
           again_ns = missing_.AskWhereDue(held_, held + 1);
         }
-        wait.Begin(POOLSCOPE_WAIT_LINK, job_.weights->annotation());
         break;
     }
-    device_->Waited();
-    signal_.WaitPast(ticket, again_ns);
+    WaitOrWork(wait, why, *link, ticket, again_ns);
   }
 }
 

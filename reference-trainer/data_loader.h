@@ -21,7 +21,8 @@ namespace poolscope::trainer {
 // Prepares micro-batches for the compute workers of this process, in the order of the data.
 // Threads keep up to `prefetch` ready that nobody has asked for yet; one that is asked for is
 // prepared first, however many are ready. Without threads a worker prepares its own when it needs
-// it. What is learned does not depend on any of this. Any thread may call.
+// it, or what is left to do of it if somebody has begun by PrepareSlice. What is learned does not
+// depend on any of this. Any thread may call.
 class DataLoader {
  public:
   using Read = std::function<std::shared_ptr<const Batch>(uint64_t index)>;
@@ -37,14 +38,26 @@ class DataLoader {
   std::shared_ptr<const Batch> Get(uint64_t index, Signal& signal,
                                    const std::function<void()>& check, bool& waited);
 
+  // Nobody is in Get, and `index` is what is asked for next: what was prepared is thrown away.
+  void GoTo(uint64_t index);
+
+  // Without threads: prepares a part of one of the next micro-batches that lasts at most `seconds`,
+  // within `run`, which gets its duration and what to do in it. False: `prefetch` are ready.
+  using RunSlice = std::function<void(double seconds, const std::function<void()>& math)>;
+  bool PrepareSlice(double seconds, const RunSlice& run);
+
  private:
   struct Entry {
-    bool ready = false;  // else being prepared, or in line
+    bool ready = false;       // else being prepared, or in line
+    double left_seconds = 0;  // by slices: until it is ready
+    bool held = false;        // in a slice
     std::shared_ptr<const Batch> batch;
     Signal* caller = nullptr;  // who waits for it
   };
 
-  std::shared_ptr<const Batch> Prepare(uint64_t index) const;
+  std::shared_ptr<const Batch> Prepare(uint64_t index, double seconds) const;
+  // Without threads: takes it out as far as it is prepared.
+  Entry Take(uint64_t index);
   void Work(size_t thread);
   bool PickNext(uint64_t& index);  // mutex_ is held
   void CountReady(int change);     // mutex_ is held

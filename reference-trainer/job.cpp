@@ -72,6 +72,13 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
       return Read(corpus, options, data, options.model.batch);
     });
   }
+  if (const SideWorkOptions& side = options.side_work; side.kind != SideWorkOptions::Kind::kNone) {
+    const DeviceOptions& devices = options.devices;
+    const DeviceSpec& device = side.pool == PoolRole::kCompute ? devices.compute : devices.update;
+    const bool data = side.kind == SideWorkOptions::Kind::kDataPreparation;
+    side_work = std::make_unique<SideWork>(side, device.kind == DeviceKind::kEmulated,
+                                           data ? loader.get() : nullptr);
+  }
   if (options.mode == Mode::kMonolithic) return;
   for (uint64_t i = 0; i < placement.compute_workers; ++i) {
     compute_signals.push_back(std::make_unique<Signal>());
@@ -313,6 +320,7 @@ std::string Job::OpenCheckpoints() {
                          options.resume);
     }
     coordinator->Rewind(start_.step, start_.data);
+    if (loader) loader->GoTo(start_.data.next);
   }
   if (options.folder.empty()) return "";
   StateFolder folder(options.folder, facts);
@@ -350,6 +358,7 @@ void Job::GoBack(uint64_t dead) {
   weights->Clear();
   if (all_reduce) all_reduce->Clear();
   coordinator->Rewind(start_.step, start_.data);
+  if (loader) loader->GoTo(start_.data.next);
   for (uint64_t i = 0; i < placement.compute_workers; ++i) {
     if (coordinator->PresenceOf(i) == Presence::kGone) weights->Close(i);
   }

@@ -23,6 +23,7 @@
 #include "reference-trainer/options.h"
 #include "reference-trainer/placement.h"
 #include "reference-trainer/run_totals.h"
+#include "reference-trainer/side_work.h"
 #include "reference-trainer/transport.h"
 
 namespace poolscope::trainer {
@@ -93,6 +94,11 @@ class Job {
   void GoBack(uint64_t dead);
   const Restarts& restarts() const { return restarts_; }
 
+  // Of the workers of a pool; null: none.
+  SideWork* SideWorkOf(PoolRole pool) const {
+    return options_.side_work.pool == pool ? side_work.get() : nullptr;
+  }
+
   // Throws Abandoned where the run has failed, BeginAgain where it begins again. Workers look
   // whenever they wait.
   void CheckRunning() const;
@@ -111,6 +117,7 @@ class Job {
   std::unique_ptr<const GradientBuckets> buckets;  // null where gradients go out at the end
   std::unique_ptr<ExpertLoad> expert_load;         // null without experts
   std::unique_ptr<DataLoader> loader;              // null: micro-batches are read when computed
+  std::unique_ptr<SideWork> side_work;             // null: none
   std::unique_ptr<Fetch> fetch;                    // null where weights are pushed
   std::unique_ptr<Checkpoints> checkpoints;        // null where none are made
 

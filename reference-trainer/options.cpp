@@ -164,6 +164,7 @@ void ScaleBehaviours(Options& options) {
   options.input.delay_seconds *= scale;
   options.host.seconds *= scale;
   options.rollout.token_seconds *= scale;
+  options.side_work.slice_seconds *= scale;
   for (auto& each : options.slowness.stalls) each.seconds *= scale;
   for (auto& each : options.slowness.pauses) {
     each.before_seconds *= scale;
@@ -281,6 +282,7 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   AddScheduleOptions(app, options.schedule);
   AddSlownessOptions(app, options.slowness);
   AddHostOptions(app, options.host);
+  AddSideWorkOptions(app, options.side_work);
   AddTransportOptions(app, options.transport);
   app.add_option("--scenario", options.scenario,
                  "a bottleneck with a known cause; flags given beside it override its own")
@@ -337,6 +339,9 @@ std::variant<Options, Exit> ParseOptions(int argc, const char* const* argv) {
   }
   if (const std::string error = CheckSlowness(options); !error.empty()) return WrongUsage(error);
   if (const std::string error = CheckHost(app, options); !error.empty()) return WrongUsage(error);
+  if (const std::string error = CheckSideWork(app, options); !error.empty()) {
+    return WrongUsage(error);
+  }
   return options;
 }
 

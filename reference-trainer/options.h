@@ -20,6 +20,7 @@
 #include "reference-trainer/options_reliability.h"
 #include "reference-trainer/options_rollout.h"
 #include "reference-trainer/options_schedule.h"
+#include "reference-trainer/options_side_work.h"
 #include "reference-trainer/options_slowness.h"
 #include "reference-trainer/options_state.h"
 #include "reference-trainer/options_transport.h"
@@ -94,6 +95,7 @@ struct Options {
   LinkOptions requests{{0, 0, 1, 16}, {}}, replicas;
   SlownessOptions slowness;
   HostOptions host;
+  SideWorkOptions side_work;
   TransportKind transport = TransportKind::kInProcess;
 
   uint64_t log_every = 10;

@@ -32,8 +32,9 @@ void AddInputOptions(CLI::App& app, InputOptions& input) {
 }
 
 std::string CheckInput(const CLI::App& app, const Options& options) {
-  if (app.count("--data-prefetch") > 0 && options.input.workers == 0) {
-    return "--data-prefetch needs --data-workers of 1 or more";
+  const bool ahead = options.side_work.kind == SideWorkOptions::Kind::kDataPreparation;
+  if (app.count("--data-prefetch") > 0 && options.input.workers == 0 && !ahead) {
+    return "--data-prefetch needs --data-workers of 1 or more, or --side-work data-preparation";
   }
   if (options.input.workers > 0 && options.input.delay_seconds == 0 && !options.math) {
     return "--data-workers without --data-delay-ms has nothing to prepare with --math none";

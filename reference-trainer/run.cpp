@@ -222,6 +222,7 @@ std::string Train(const Options& options, const Corpus* corpus, const OnStep& on
   if (transport) transport->Close();
   if (totals) {
     totals->restarts = job.restarts();
+    if (job.side_work) totals->side_work_slices = job.side_work->slices();
     if (job.gradients) totals->gradients = job.gradients->traffic();
     if (job.weights) totals->weights = job.weights->traffic();
     if (job.all_reduce) totals->all_reduce = job.all_reduce->traffic();

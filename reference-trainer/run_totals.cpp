@@ -75,6 +75,9 @@ std::string Text(const RunTotals& totals) {
         faults.retries, static_cast<double>(faults.retried_bytes) / 1e6, faults.corrupt,
         faults.duplicates, faults.lost);
   });
+  if (totals.side_work_slices > 0) {
+    text += fmt::format("slices of side work: {}\n", totals.side_work_slices);
+  }
   if (const auto& [count, steps] = totals.restarts; count > 0) {
     text += fmt::format("restarts of update workers: {}, steps done again: {}\n", count, steps);
   }
@@ -95,6 +98,9 @@ std::string Json(const RunTotals& totals) {
         faults.duplicates, faults.lost);
   });
   if (!links.empty()) json += ",\"faults\":{" + links + "}";
+  if (totals.side_work_slices > 0) {
+    json += fmt::format(",\"side_work_slices\":{}", totals.side_work_slices);
+  }
   if (const auto& [count, steps] = totals.restarts; count > 0) {
     json += fmt::format(",\"restarts\":{},\"redone_steps\":{}", count, steps);
   }

@@ -17,6 +17,7 @@ struct Restarts {
 // What a run adds up to beside its steps.
 struct RunTotals {
   Restarts restarts;
+  uint64_t side_work_slices = 0;
   Link::Traffic gradients, weights, requests, all_reduce;
   std::optional<FetchTotals> fetch;
   std::vector<uint64_t> expert_tokens;  // by expert, over all layers; empty without experts

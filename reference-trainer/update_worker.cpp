@@ -166,9 +166,7 @@ void UpdateWorker::Await(Gathered& gathered) {
     }
     if (Sort()) return;
     ServeBetween(wait);
-    wait.Begin(POOLSCOPE_WAIT_LINK, job_.gradients->annotation());
-    device_->Waited();
-    signal_.WaitPast(ticket);
+    WaitOrWork(wait, POOLSCOPE_WAIT_LINK, *job_.gradients, ticket);
   }
 }
 

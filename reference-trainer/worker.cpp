@@ -85,6 +85,14 @@ MessagePtr Worker::TryReceive(Link& link, OpenWait& wait) {
   return message;
 }
 
+void Worker::WaitOrWork(OpenWait& wait, poolscope_category category, const Link& link,
+                        uint64_t ticket, int64_t until_ns) {
+  if (side_work_ && side_work_->Do(*device_, wait)) return;
+  wait.Begin(category, link.annotation());
+  device_->Waited();
+  signal_.WaitPast(ticket, until_ns);
+}
+
 void Worker::Pause(double seconds) {
   if (seconds <= 0) return;
   SleepUntilNs(NowNs() + std::llround(seconds * 1e9));

@@ -63,9 +63,14 @@ class Worker {
         index_(index),
         signal_(signal),
         device_(job.MakeDevice(pool, index)),
-        memory_(job.options(), pool, index) {}
+        memory_(job.options(), pool, index),
+        side_work_(job.SideWorkOf(pool)) {}
   // What the receivers of a stream hold; empty where the codec does not tell.
   std::span<const float> SentValues() const;
+
+  // Until something has changed since `ticket`, or `until_ns`: waits, or does a slice of side work.
+  void WaitOrWork(OpenWait& wait, poolscope_category category, const Link& link, uint64_t ticket,
+                  int64_t until_ns = INT64_MAX);
 
   // Small messages that show the link's latency and bandwidth before step 0.
   void SendProbes(Link& link);
@@ -76,6 +81,7 @@ class Worker {
   Signal& signal_;
   const std::unique_ptr<Device> device_;
   MemoryUse memory_;
+  SideWork* const side_work_;  // null: none
 
  private:
   CodecUse UseOf(const Link& link) const;

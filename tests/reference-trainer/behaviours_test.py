@@ -3,7 +3,7 @@
 import statistics
 import unittest
 
-from traced_run import DECODE, ENCODE, QUEUED, WIRE, TracedRun
+from traced_run import APPLY, DECODE, ENCODE, QUEUED, WIRE, TracedRun
 
 MATHLESS = ["--device", "emulated", "--math", "none"]
 
@@ -72,6 +72,35 @@ class Behaviours(TracedRun):
                    for each in self.messages("weights").values() if DECODE in each]
         self.assertLess(min(weights), 6e6)
         self.assertGreater(self.spent("update", "idle"), 0.5 * 16 * 9e-3)
+
+    def test_side_work_fills_waits_and_holds_own_work_up_for_less_than_a_slice(self):
+        self.trace(*MATHLESS, "--steps", "25", "--forward-ms", "5", "--backward-ms", "5",
+                   "--update-ms", "3", "--side-work", "synthetic", "--side-work-ms", "2")
+        slices = self.of("other_work", name="synthetic")
+        self.assertEqual({each["pool"] for each in slices}, {"update"})
+        wall = self.events[-1]["end_ns"] - self.events[0]["start_ns"]
+        self.assertGreater(self.spent("update", "other_work"), 0.5e-9 * wall)
+        self.assertLess(self.spent("update", "wait_link"), 0.2e-9 * wall)
+        # No slice is begun once a message is there, but for one that is just about to be.
+        late = 0
+        messages = [stages for stages in self.messages("gradients").values() if APPLY in stages]
+        for stages in messages:
+            late += any(stages[WIRE]["end_ns"] < each["start_ns"] < stages[APPLY]["start_ns"]
+                        for each in slices)
+        self.assertEqual(len(messages), 50)
+        self.assertLess(late, 10)
+        self.check_no_overlap()
+        self.assertEqual(self.settings()["side_work.slice_ms"], "2")
+
+    def test_data_prepared_by_an_idle_pool_is_not_waited_for(self):
+        slow = [*MATHLESS, "--steps", "20", "--forward-ms", "6", "--backward-ms", "6",
+                "--update-ms", "1", "--data-delay-ms", "4"]
+        self.trace(*slow)
+        alone = self.spent("compute", "input")
+        self.trace(*slow, "--side-work", "data-preparation", "--data-prefetch", "8")
+        self.assertLess(self.spent("compute", "input"), 0.5 * alone)
+        slices = self.of("other_work", name="data-preparation", pool="update")
+        self.assertGreater(len(slices), 80)
 
     def test_a_device_that_waits_for_its_host_is_host_bound_and_launching_ahead_helps(self):
         slow = [*MATHLESS, "--steps", "15", "--forward-ms", "5", "--backward-ms", "5",

@@ -1,5 +1,6 @@
 #include "reference-trainer/data_loader.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "reference-trainer/log.h"
+#include "reference-trainer/timing.h"
+#include "tests/reference-trainer/parse_options.h"
 #include "tests/reference-trainer/training.h"
 
 namespace poolscope::trainer {
@@ -91,6 +95,61 @@ TEST_F(Loader, FirstAskedFarAhead_GoesOnFromThere) {
   EXPECT_EQ(Get(101), 101);
 }
 
+TEST_F(Loader, BySlices_IsPreparedAheadAndNotWaitedFor) {
+  std::vector<uint64_t> read;
+  DataLoader loader(InputOptions{0.010, 0, 2}, [&](uint64_t i) {
+    read.push_back(i);
+    return std::make_shared<const Batch>(Batch{{static_cast<uint8_t>(i)}, {}});
+  });
+  const auto get = [&](uint64_t index) {
+    waited_ = false;
+    return loader
+        .Get(
+            index, signal_, [] {}, waited_)
+        ->tokens[0];
+  };
+  std::vector<double> slices;
+  const auto slice = [&] {
+    return loader.PrepareSlice(0.004, [&](double seconds, const auto& math) {
+      slices.push_back(seconds);
+      math();
+    });
+  };
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(slice());
+  EXPECT_TRUE(read.empty()) << "8 of 10 ms are done";
+  while (slice()) {
+  }
+  EXPECT_EQ(read, (std::vector<uint64_t>{0, 1})) << "as many as are to be ready";
+  ASSERT_EQ(slices.size(), 6u);
+  for (size_t i = 0; i < slices.size(); ++i)
+    EXPECT_NEAR(slices[i], i % 3 == 2 ? 0.002 : 0.004, 1e-9);
+  for (const uint64_t index : {1, 0}) {
+    EXPECT_EQ(get(index), index);
+    EXPECT_FALSE(waited_);
+  }
+  // One that was begun is finished by who needs it, and not read twice.
+  EXPECT_TRUE(slice());
+  const int64_t begin = NowNs();
+  EXPECT_EQ(get(2), 2);
+  EXPECT_TRUE(waited_);
+  EXPECT_GE(NowNs() - begin, 6'000'000);
+  EXPECT_EQ(read, (std::vector<uint64_t>{0, 1, 2}));
+  loader.GoTo(7);
+  while (slice()) {
+  }
+  EXPECT_EQ(read, (std::vector<uint64_t>{0, 1, 2, 7, 8}));
+}
+
+TEST_F(Loader, WithThreadsThatGoElsewhere_PreparesWhatIsAskedForThere) {
+  Open(2, 3);
+  Settled(3);
+  loader_->GoTo(50);
+  EXPECT_THAT(Settled(6), testing::IsSupersetOf({50, 51, 52}));
+  waited_ = false;
+  EXPECT_EQ(Get(50), 50);
+  EXPECT_FALSE(waited_);
+}
+
 TEST_F(Loader, AWaitingWorker_WakesWhenTheRunHasFailed) {
   std::latch go(1);
   DataLoader loader(InputOptions{0, 1, 1}, [&](uint64_t) {
@@ -126,6 +185,55 @@ TEST(DataLoading, HoweverItIsDone_TheLossIsTheSameAtEveryStep) {
       }
     }
   }
+}
+
+TEST(SideWork, OfEitherPoolAndKind_ChangesNoLoss) {
+  Options plain = Small(Mode::kSync);
+  plain.steps = 15;
+  const auto expected = TrainAll(plain);
+  for (const PoolRole pool : {PoolRole::kCompute, PoolRole::kUpdate}) {
+    for (const auto kind :
+         {SideWorkOptions::Kind::kSynthetic, SideWorkOptions::Kind::kDataPreparation}) {
+      Options options = plain;
+      options.input = {0.0005, 0, 4};
+      options.side_work = {kind, pool, 0.0002};
+      RunTotals totals;
+      const auto records = TrainAll(options, Text(), &totals);
+      for (size_t i = 0; i < records.size(); ++i) {
+        ASSERT_EQ(records[i].loss, expected[i].loss) << i;
+      }
+      EXPECT_GT(totals.side_work_slices, 0u);
+    }
+  }
+}
+
+// The update pool is idle for 20 ms of a step, 10 of which its compute workers wait for data.
+TEST(SideWork, ThatPreparesData_MakesTheStepsShorter) {
+  for (const Mode mode : {Mode::kSync, Mode::kAsync}) {
+    Options options = Emulated(mode);
+    options.compute_workers = 2;
+    options.steps = 20;
+    options.forward_seconds = options.backward_seconds = 0.005;
+    options.input = {0.005, 0, 4};
+    const auto median = [&] {
+      const auto records = TrainAll(options);
+      return *Summarize(records).step_seconds_median;
+    };
+    const double alone = median();
+    options.side_work = {SideWorkOptions::Kind::kDataPreparation, PoolRole::kUpdate, 0.001};
+    EXPECT_LT(median(), 0.87 * alone) << ModeName(mode);
+  }
+}
+
+TEST(SideWork, ThatCannotBe_IsRefusedInOneLine) {
+  const std::pair<const char*, const char*> refused[] = {
+      {"--side-work-ms 2", "needs --side-work"},
+      {"--side-work synthetic --mode monolithic", "--mode disaggregated"},
+      {"--side-work data-preparation", "needs --data-delay-ms"},
+      {"--side-work data-preparation --data-delay-ms 2 --data-workers 1", "no --data-workers"},
+      {"--side-work data-preparation --data-delay-ms 2 --transport mpi", "--transport inprocess"},
+  };
+  for (const auto& [line, why] : refused) EXPECT_THAT(Error(line), testing::HasSubstr(why));
 }
 
 TEST(DataLoading, ALoaderThatIsSlow_BoundsTheStepTime) {
