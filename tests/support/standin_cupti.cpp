@@ -239,7 +239,8 @@ void Synchronize(const Line& line) {
 void Overhead(const Line& line) {
   Bytes bytes(17, line);
   bytes.Times(24).Put(4, U32(line, "type", 0)).Put(8, uint32_t{2});
-  bytes.Put(16, U32(line, "tid", 0)).Put(48, malloc(24));
+  bytes.Put(16, U32(line, "tid", 0));
+  if (BytesOf(17) >= 56) bytes.Put(48, malloc(24));  // the details, which the agent frees
   Emit(bytes.all());
 }
 
