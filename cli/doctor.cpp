@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "collector/nvml.h"
 #include "trace/clock.h"
 #include "trace/session_format.h"
 
@@ -124,6 +125,12 @@ Check CheckLibrary(const char* what, const char* name, const char* without) {
   return {what, Verdict::kWorks, fmt::format("{} can be loaded", name)};
 }
 
+Check CheckNvml() {
+  const auto nvml = Nvml::Load();
+  if (!nvml.ok()) return {"NVML", Verdict::kMissing, nvml.error().message};
+  return {"NVML", Verdict::kWorks, fmt::format("{} devices", (*nvml)->Read().size())};
+}
+
 Check CheckDisplay() {
   const char* display = std::getenv("DISPLAY");
   const char* wayland = std::getenv("WAYLAND_DISPLAY");
@@ -138,7 +145,7 @@ Check CheckDisplay() {
 int RunDoctor() {
   std::vector<Check> checks = {CheckAgent(), CheckClock(), CheckSharedMemory(), CheckFileSize()};
   checks.push_back(CheckLibrary("CUDA driver", "libcuda.so.1", "no GPU work can be seen here"));
-  checks.push_back(CheckLibrary("NVML", "libnvidia-ml.so.1", "no device metrics"));
+  checks.push_back(CheckNvml());
   checks.push_back(CheckLibrary("off-screen drawing", "libEGL.so.1",
                                 "no --screenshot: apt-get install libegl1"));
   checks.push_back(CheckDisplay());

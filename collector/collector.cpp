@@ -179,6 +179,10 @@ Result<Collector::Drained> Collector::Drain() {
   Drained drained;
   drained.expecting = expecting_;
   const int64_t now_ns = MonotonicNs();
+  samples_ = sampler_.Take();
+  if (metrics_ != nullptr) {
+    for (const DeviceSampler::Sample& sample : samples_) metrics_->Take(sample);
+  }
   if (sessions_.empty() && unrecorded_.empty()) {
     if (metrics_ != nullptr) metrics_->Take(Metrics::Health{});
     ForgetOldRuns();
@@ -238,6 +242,7 @@ Result<Collector::Drained> Collector::Drain() {
   for (const EventLossRow& row : unrecorded_) {
     if (auto put = store_->Put(row); !put.ok()) return fail(put.error());
   }
+  if (auto put = PutDevices(); !put.ok()) return fail(put.error());
   for (const LiveAdvice::Advice& advice : advice_) {
     for (const FindingRow& row : advice.rows) {
       if (auto put = store_->Put(row); !put.ok()) return fail(put.error());
@@ -267,6 +272,36 @@ Result<Collector::Drained> Collector::Drain() {
   advice_.clear();
   ForgetOldRuns();
   return drained;
+}
+
+// What the devices did, into every run that lives: whose work it was they do not know.
+Status Collector::PutDevices() {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  for (const auto& [id, run] : runs_) {
+    if (run->row.ended) continue;
+    for (const DeviceSampler::Sample& sample : samples_) {
+      const int64_t at_ns = sample.at_ns + run->offset_ns;
+      for (const DeviceReading& device : sample.devices) {
+        DeviceWindowRow row{id,          at_ns / kDeviceWindowNs * kDeviceWindowNs,
+                            host,        device.device,
+                            "nvml",      kDeviceWindowNs,
+                            device.uuid, device.name};
+        row.sm_ratio = device.sm_ratio;
+        row.dram_ratio = device.dram_ratio;
+        row.memory_used_bytes = device.memory_used_bytes;
+        row.memory_bytes = device.memory_total_bytes;
+        row.sm_hertz = device.sm_hertz;
+        row.memory_hertz = device.memory_hertz;
+        row.pcie_sent_bytes_per_second = device.pcie_sent_bytes;
+        row.pcie_received_bytes_per_second = device.pcie_received_bytes;
+        row.nvlink_sent_bytes = device.nvlink_sent_bytes;
+        row.nvlink_received_bytes = device.nvlink_received_bytes;
+        if (auto put = store_->Put(row); !put.ok()) return put;
+      }
+    }
+  }
+  return {};
 }
 
 void Collector::TakeMetrics(const Drained& drained, int64_t began_ns) {

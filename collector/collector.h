@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/device_sampler.h"
 #include "collector/live_advice.h"
 #include "collector/mapping.h"
 #include "collector/metrics.h"
@@ -68,6 +69,7 @@ class Collector {
   std::vector<std::string> TakeWarnings() { return std::exchange(warnings_, {}); }
 
  private:
+  static constexpr int64_t kDeviceWindowNs = 1'000'000'000;
   struct Run {
     explicit Run(const std::string& id) : model(id), windows(model) {}
     RunModel model;
@@ -90,6 +92,7 @@ class Collector {
       : options_(options), metrics_(metrics) {}
   void TakeMetrics(const Drained& drained, int64_t began_ns);
   void ForgetOldRuns();
+  Status PutDevices();
   Status CheckStore();
   Status Discover();
   Result<Run*> RunOf(const SessionHead& head);
@@ -105,6 +108,8 @@ class Collector {
   std::map<std::filesystem::path, Session> sessions_;
   std::set<std::filesystem::path> refused_;
   std::vector<LiveAdvice::Advice> advice_;
+  DeviceSampler sampler_{kDeviceWindowNs};
+  std::vector<DeviceSampler::Sample> samples_;  // of the round
   std::vector<std::string> warnings_;
   std::vector<EventLossRow> unrecorded_;  // processes without a session, to be stored
   uint64_t events_ = 0;

@@ -252,6 +252,34 @@ void Metrics::TakeWindows(const RunModel& model, const std::string& run, const W
   (void)model;
 }
 
+void Metrics::Take(const DeviceSampler::Sample& sample) {
+  for (const DeviceReading& device : sample.devices) {
+    Labels labels = {{"device", std::to_string(device.device)}, {"source", "nvml"}};
+    const auto set = [&](Metric metric, const auto& value) {
+      if (value.has_value()) GaugeOf(metric, labels).Set(static_cast<double>(*value));
+    };
+    set(Metric::kDeviceSm, device.sm_ratio);
+    set(Metric::kDeviceDram, device.dram_ratio);
+    set(Metric::kDeviceMemoryUsed, device.memory_used_bytes);
+    set(Metric::kDeviceMemory, device.memory_total_bytes);
+    labels["clock"] = "sm";
+    set(Metric::kDeviceClock, device.sm_hertz);
+    labels["clock"] = "memory";
+    set(Metric::kDeviceClock, device.memory_hertz);
+    labels.erase("clock");
+    const auto links = [&](const char* direction, const auto& pcie, const auto& nvlink) {
+      labels["direction"] = direction;
+      set(Metric::kDevicePcie, pcie);
+      if (nvlink.has_value() && sample.over_ns > 0) {
+        GaugeOf(Metric::kDeviceNvlink, labels)
+            .Set(static_cast<double>(*nvlink) / Seconds(sample.over_ns));
+      }
+    };
+    links("sent", device.pcie_sent_bytes, device.nvlink_sent_bytes);
+    links("received", device.pcie_received_bytes, device.nvlink_received_bytes);
+  }
+}
+
 void Metrics::Take(const Health& health) {
   HistogramOf(Metric::kDrainSeconds, {}).Observe(health.drain_seconds);
   GaugeOf(Metric::kLag, {}).Set(health.lag_seconds);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collector/activity.h"
+#include "collector/device_sampler.h"
 #include "collector/metrics_table.h"
 #include "collector/run_model.h"
 #include "collector/windows.h"
@@ -39,6 +40,7 @@ class Metrics {
     std::array<uint64_t, kLossCauses> lost{};  // by LossCause
   };
   void Take(const RunRound& round);
+  void Take(const DeviceSampler::Sample& sample);
   struct Health {
     double drain_seconds = 0;
     double lag_seconds = 0;

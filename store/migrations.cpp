@@ -39,6 +39,20 @@ constexpr Step kSteps[] = {
     {"CREATE TABLE process_fact (session_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, "
      "PRIMARY KEY (session_id, key)) WITHOUT ROWID;",
      "CREATE TEMP VIEW process_fact AS SELECT '' AS session_id, '' AS key, '' AS value WHERE 0;"},
+    // 5 -> 6: what devices did.
+    {"CREATE TABLE device_window (run_id TEXT NOT NULL, start_ns INTEGER NOT NULL, host "
+     "TEXT NOT NULL, device INTEGER NOT NULL, source TEXT NOT NULL, window_ns INTEGER NOT "
+     "NULL, uuid TEXT NOT NULL, name TEXT NOT NULL, sm_ratio REAL, dram_ratio REAL, "
+     "memory_used_bytes INTEGER, memory_bytes INTEGER, sm_hertz INTEGER, memory_hertz "
+     "INTEGER, pcie_sent_bytes_per_second INTEGER, pcie_received_bytes_per_second INTEGER, "
+     "nvlink_sent_bytes INTEGER, nvlink_received_bytes INTEGER, PRIMARY KEY (run_id, "
+     "start_ns, host, device, source)) WITHOUT ROWID;",
+     "CREATE TEMP VIEW device_window AS SELECT '' AS run_id, 0 AS start_ns, '' AS host, 0 "
+     "AS device, '' AS source, 0 AS window_ns, '' AS uuid, '' AS name, NULL AS sm_ratio, "
+     "NULL AS dram_ratio, NULL AS memory_used_bytes, NULL AS memory_bytes, NULL AS "
+     "sm_hertz, NULL AS memory_hertz, NULL AS pcie_sent_bytes_per_second, NULL AS "
+     "pcie_received_bytes_per_second, NULL AS nvlink_sent_bytes, NULL AS "
+     "nvlink_received_bytes WHERE 0;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 

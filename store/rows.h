@@ -220,6 +220,28 @@ struct CollectiveWindowRow {
   int64_t wait_ns = 0;    // sum over ranks of what each waited for the last
 };
 
+// What one device of a host did in one window; nothing where its source does not know.
+struct DeviceWindowRow {
+  std::string run_id;
+  int64_t start_ns = 0;
+  std::string host;
+  int64_t device = 0;
+  std::string source;
+  int64_t window_ns = 0;
+  std::string uuid;
+  std::string name;
+  std::optional<double> sm_ratio;
+  std::optional<double> dram_ratio;
+  std::optional<int64_t> memory_used_bytes;
+  std::optional<int64_t> memory_bytes;
+  std::optional<int64_t> sm_hertz;
+  std::optional<int64_t> memory_hertz;
+  std::optional<int64_t> pcie_sent_bytes_per_second;
+  std::optional<int64_t> pcie_received_bytes_per_second;
+  std::optional<int64_t> nvlink_sent_bytes;
+  std::optional<int64_t> nvlink_received_bytes;
+};
+
 struct EventLossRow {
   std::string run_id;
   std::string session_id;

@@ -63,6 +63,7 @@ class Store {
   Status Put(const LinkWindowRow&);
   Status Put(const VersionWindowRow&);
   Status Put(const CollectiveWindowRow&);
+  Status Put(const DeviceWindowRow&);
   Status Put(const EventLossRow&);
   Status Put(const OpenRangeRow&);
   Status Put(const FindingRow&);
@@ -104,6 +105,7 @@ class Store {
   Result<std::vector<LinkWindowRow>> LinkWindows(const std::string& run_id, Span) const;
   Result<std::vector<VersionWindowRow>> VersionWindows(const std::string& run_id, Span) const;
   Result<std::vector<CollectiveWindowRow>> CollectiveWindows(const std::string& run_id, Span) const;
+  Result<std::vector<DeviceWindowRow>> DeviceWindows(const std::string& run_id, Span) const;
   Result<std::vector<EventLossRow>> EventLosses(const std::string& run_id) const;
   Result<std::vector<OpenRangeRow>> OpenRanges(const std::string& run_id) const;
   Result<std::vector<FindingRow>> Findings(const std::string& run_id) const;

@@ -65,6 +65,7 @@ Status Store::Put(const PoolWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const LinkWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const VersionWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const CollectiveWindowRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const DeviceWindowRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const EventLossRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const OpenRangeRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const FindingRow& row) { return PutIn(*impl_, row); }
@@ -167,6 +168,11 @@ Result<std::vector<StepRow>> Store::Steps(const std::string& run_id) const {
 Result<std::vector<CollectiveWindowRow>> Store::CollectiveWindows(const std::string& run_id,
                                                                   Span span) const {
   return Windows<CollectiveWindowRow>(*impl_, run_id, span);
+}
+
+Result<std::vector<DeviceWindowRow>> Store::DeviceWindows(const std::string& run_id,
+                                                          Span span) const {
+  return Windows<DeviceWindowRow>(*impl_, run_id, span);
 }
 
 Result<std::vector<EventLossRow>> Store::EventLosses(const std::string& run_id) const {

@@ -283,6 +283,34 @@ struct Table<CollectiveWindowRow> {
 };
 
 template <>
+struct Table<DeviceWindowRow> {
+  static constexpr char kName[] = "device_window";
+  static constexpr char kMeaning[] =
+      "what a host's device did in one window, as its driver says; NULL where it does not";
+  static void Describe(auto& visit, auto& row) {
+    visit.Key("run_id", row.run_id, kRunKey);
+    visit.Key("start_ns", row.start_ns, kWindowStart);
+    visit.Key("host", row.host, "host name");
+    visit.Key("device", row.device, "NVML's index, by PCI address");
+    visit.Key("source", row.source, "nvml");
+    visit("window_ns", row.window_ns, kWindowLength);
+    visit("uuid", row.uuid, "of the device, on every host another");
+    visit("name", row.name, "of the product");
+    visit("sm_ratio", row.sm_ratio, "of time in which a kernel ran, as the driver says");
+    visit("dram_ratio", row.dram_ratio,
+          "of time in which its memory was read or written, likewise");
+    visit("memory_used_bytes", row.memory_used_bytes, "of its memory, by all processes");
+    visit("memory_bytes", row.memory_bytes, "of its memory in all");
+    visit("sm_hertz", row.sm_hertz, "clock of its multiprocessors");
+    visit("memory_hertz", row.memory_hertz, "clock of its memory");
+    visit("pcie_sent_bytes_per_second", row.pcie_sent_bytes_per_second, "over 20 ms of the window");
+    visit("pcie_received_bytes_per_second", row.pcie_received_bytes_per_second, "likewise");
+    visit("nvlink_sent_bytes", row.nvlink_sent_bytes, "over all its links since the sample before");
+    visit("nvlink_received_bytes", row.nvlink_received_bytes, "likewise");
+  }
+};
+
+template <>
 struct Table<EventLossRow> {
   static constexpr char kName[] = "event_loss";
   static constexpr char kMeaning[] = "events known to be missing";
@@ -343,10 +371,11 @@ struct Table<CursorRow> {
 // Calls `each(std::type_identity<Row>{})` for every row type, in the order of the schema.
 void ForEachTable(auto each) {
   auto all = [&]<typename... Rows>() { (each(std::type_identity<Rows>{}), ...); };
-  all.template operator()<RunRow, ProcessRow, ProcessFactRow, ThreadRow, PoolRow, WorkerRow,
-                          LinkRow, SettingRow, TrackRow, StepRow, WorkerWindowRow,
-                          WorkerLinkWindowRow, PoolWindowRow, LinkWindowRow, VersionWindowRow,
-                          CollectiveWindowRow, EventLossRow, OpenRangeRow, FindingRow, CursorRow>();
+  all.template
+  operator()<RunRow, ProcessRow, ProcessFactRow, ThreadRow, PoolRow, WorkerRow, LinkRow, SettingRow,
+             TrackRow, StepRow, WorkerWindowRow, WorkerLinkWindowRow, PoolWindowRow, LinkWindowRow,
+             VersionWindowRow, CollectiveWindowRow, DeviceWindowRow, EventLossRow, OpenRangeRow,
+             FindingRow, CursorRow>();
 }
 
 }  // namespace poolscope

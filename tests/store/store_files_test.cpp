@@ -166,6 +166,7 @@ void MakeFormat1(const std::filesystem::path& path) {
       "INSERT INTO link_window VALUES ('run', 1, 'l', 9, 3, 5, 5, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0);"
       "DROP TABLE collective_window;"
       "DROP TABLE process_fact;"
+      "DROP TABLE device_window;"
       "UPDATE meta SET value = '1' WHERE key = 'format'");
 }
 
@@ -183,6 +184,7 @@ TEST(StoreFile, OlderFormat_IsReadWithoutChangingIt) {
     EXPECT_EQ(windows->front().faults[0], 0);
     EXPECT_TRUE(store.CollectiveWindows("run", {})->empty());
     EXPECT_TRUE(store.ProcessFacts("session")->empty());
+    EXPECT_TRUE(store.DeviceWindows("run", {})->empty());
   }
   EXPECT_EQ(Bytes(scratch / "run.db"), before);
 }
@@ -200,12 +202,15 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
   {
     Store store = Opened(scratch / "run.db", kWrite);  // once is enough
     ASSERT_TRUE(store.Put(CollectiveWindowRow{"run", 5, "0a", "AllReduce", 10}).ok());
+    ASSERT_TRUE(store.Put(DeviceWindowRow{"run", 5, "h", 3, "nvml", 10}).ok());
   }
   const Store store = Opened(scratch / "run.db", kRead);
   EXPECT_EQ(AllEvents(store), Ranges(10000, 0).events);
   EXPECT_EQ(store.LinkWindows("run", {})->front().faults[3], 0);
   EXPECT_EQ(store.CollectiveWindows("run", {})->front().communicator, "0a");
   EXPECT_EQ(store.ProcessFacts("session")->at(0).value, "3");
+  EXPECT_EQ(store.DeviceWindows("run", {})->front().device, 3);
+  EXPECT_FALSE(store.DeviceWindows("run", {})->front().sm_ratio.has_value());
   sqlite3_stmt* statement = nullptr;
   sqlite3_prepare_v2(static_cast<sqlite3*>(store.sqlite()), "SELECT value FROM meta", -1,
                      &statement, nullptr);
