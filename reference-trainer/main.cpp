@@ -17,6 +17,7 @@
 #include "reference-trainer/options.h"
 #include "reference-trainer/profiles.h"
 #include "reference-trainer/run.h"
+#include "reference-trainer/scratch_folder.h"
 #include "reference-trainer/stop.h"
 #include "reference-trainer/transport_mpi.h"
 
@@ -51,11 +52,12 @@ int Main(int argc, char** argv) {
     fmt::print("{}", PrintProfiles());
     return 0;
   }
-  const auto parsed = ParseOptions(argc, argv);
+  auto parsed = ParseOptions(argc, argv);
   if (const Exit* exit = std::get_if<Exit>(&parsed)) {
     if (LaunchedRank() == 0) fmt::print(exit->code == 0 ? stdout : stderr, "{}", exit->text);
     return exit->code;
   }
+  const ScratchFolder checkpoints(std::get_if<Options>(&parsed)->checkpoint.folder);
   const Options& options = *std::get_if<Options>(&parsed);
 
   if (options.transport != TransportKind::kMpi && LaunchedRanks() > 1) {

@@ -17,8 +17,10 @@ void AddCheckpointOptions(CLI::App& app, CheckpointOptions& checkpoint) {
         ->capture_default_str()
         ->group(group);
   };
-  app.add_option("--checkpoint-dir", checkpoint.folder,
-                 "folder for checkpoints of the update pool (default: none are made)")
+  app.add_option(
+         "--checkpoint-dir", checkpoint.folder,
+         "folder for checkpoints of the update pool (default: none are made); one that ends in "
+         "XXXXXX is made for this run alone and removed at its end")
       ->type_name("DIR")
       ->group(group);
   count("--checkpoint-every", checkpoint.every,

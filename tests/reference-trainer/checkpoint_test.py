@@ -50,6 +50,22 @@ class Checkpoints(unittest.TestCase):
         return list(csv.DictReader(result.stdout.splitlines(), delimiter="\t",
                                    quoting=csv.QUOTE_NONE))
 
+    def test_a_folder_of_the_runs_own_holds_checkpoints_and_goes_with_the_run(self):
+        os.mkdir(self.checkpoints)
+        process = subprocess.Popen(
+            self.trainer("--steps", "100000000", "--checkpoint-every", "5", "--checkpoint-dir",
+                         os.path.join(self.checkpoints, "of-XXXXXX")), stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        def held():
+            return [name for _, _, files in os.walk(self.checkpoints) for name in files]
+        while not any(name.endswith(".json") for name in held()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        (own,) = os.listdir(self.checkpoints)
+        self.assertNotEqual(own, "of-XXXXXX")
+        process.terminate()
+        self.assertEqual(process.wait(30), 143)
+        self.assertEqual(os.listdir(self.checkpoints), [])
+
     def test_killed_twenty_times_it_has_the_curve_of_one_run(self):
         rng = random.Random(5)
         seen, begun_at = {}, []
