@@ -24,7 +24,7 @@ std::string StateAsJson(const View& view, const PanelContext& context, bool sett
   state["panel"] = PanelName(view.panel);
   state["help"] = view.help;
   state["search"] = view.search;
-  state["search_open"] = view.search_open;
+  state["search_open"] = view.search_open && !view.search_focus;  // takes keys
   state["finding"] = view.finding;
   state["settled"] = settled;
   state["events_in_sight"] = context.events_in_sight;

@@ -34,7 +34,7 @@ struct View {
   Panel panel = Panel::kOverview;
   bool help = false;
   bool search_open = false;
-  bool search_focus = false;  // the search field wants the keyboard in this frame
+  bool search_focus = false;  // the search field wants the keyboard and has not got it
   std::string search;
   uint64_t search_serial = 0;  // of the last answer that was taken up
 

@@ -20,14 +20,12 @@ void DrawSearch(PanelContext& context, View& view, const PanelRect& timeline) {
                        ImGuiWindowFlags_AlwaysAutoResize)) {
     char buffer[128] = {};
     std::memcpy(buffer, view.search.data(), std::min(view.search.size(), sizeof(buffer) - 1));
-    if (view.search_focus) {
-      ImGui::SetKeyboardFocusHere();
-      view.search_focus = false;
-    }
+    if (view.search_focus) ImGui::SetKeyboardFocusHere();  // effective a frame later
     ImGui::SetNextItemWidth(-1);
     const bool enter = ImGui::InputTextWithHint("##name", "name of a range", buffer, sizeof(buffer),
                                                 ImGuiInputTextFlags_EnterReturnsTrue);
     view.search = buffer;
+    if (ImGui::IsItemActive()) view.search_focus = false;
     if (enter && !view.search.empty()) {
       view.search_order =
           View::SearchOrder{view.selected ? view.selected->begin_ns : view.axis.begin_ns(), true};
