@@ -1,6 +1,7 @@
 #include "advisor/window_totals.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -108,6 +109,42 @@ void SumWorkerLinks(const RunData& run, const std::vector<WorkerLinkWindowRow>& 
   }
 }
 
+// Of a pool's other work, the share of each name is that in the chunks that touch the span.
+Status SumStalls(const Store& store, const RunData& run, Store::Span span, WindowTotals& totals) {
+  const auto tracks = store.Tracks(run.run.run_id);
+  if (!tracks) return tracks.error();
+  for (PoolTotals& pool : totals.pools) {
+    const double other_work = pool.state_ratios[At(State::kOtherWork)];
+    if (other_work <= 0) continue;
+    std::map<uint32_t, int64_t> ns;  // by name
+    for (const TrackRow& track : *tracks) {
+      const bool own = std::any_of(run.threads.begin(), run.threads.end(), [&](const auto& each) {
+        return each.thread_id == track.thread_id && each.pool == pool.pool;
+      });
+      if (!own || track.kind != static_cast<uint32_t>(EventKind::kRange)) continue;
+      const auto names = store.ChunkNames(track.track_id, span);
+      if (!names) return names.error();
+      for (const Store::NameTotal& each : *names) {
+        if (each.category == static_cast<uint32_t>(Category::kOtherWork)) {
+          ns[each.name] += each.total_ns;
+        }
+      }
+    }
+    int64_t all = 0, stalls = 0, most = 0;
+    for (const auto& [id, total] : ns) {
+      const auto name = store.String(id);
+      if (!name) return name.error();
+      all += total;
+      if (name->rfind("checkpoint", 0) != 0 && name->rfind("evaluation", 0) != 0) continue;
+      stalls += total;
+      if (total > most) pool.stall = *name;
+      most = std::max(most, total);
+    }
+    if (all > 0) pool.stall_ratio = other_work * static_cast<double>(stalls) / double(all);
+  }
+  return {};
+}
+
 }  // namespace
 
 const PoolTotals* WindowTotals::Pool(const std::string& name) const {
@@ -141,6 +178,7 @@ Result<WindowTotals> SumWindows(const Store& store, const RunData& run, const An
   KeepInside(*workers, span, &WorkerWindowRow::pool);
   KeepInside(*links, span, &LinkWindowRow::link);
   SumPools(*workers, totals);
+  if (auto summed = SumStalls(store, run, range, totals); !summed.ok()) return summed.error();
   SumLinks(*links, totals);
   // Rows exist only where something happened: the span of the link's own windows decides.
   std::erase_if(*worker_links, [&](const WorkerLinkWindowRow& row) {

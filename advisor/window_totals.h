@@ -13,6 +13,10 @@ struct PoolTotals {
   std::string pool;
   double busy_ratio = 0;  // busy and busy_discarded
   std::array<double, static_cast<size_t>(State::kCount)> state_ratios{};
+  // The part of other_work that is called checkpoint... or evaluation..., and the name of most of
+  // it.
+  double stall_ratio = 0;
+  std::string stall;
   int64_t begin_ns = 0, end_ns = 0;  // of the windows summed; equal where there was none
 };
 

@@ -64,7 +64,7 @@ Finding Abstain(const std::string& rule, const RuleInput& input) {
 
 std::vector<Finding> RunRules(const RuleInput& input) {
   std::vector<Finding> findings;
-  for (const auto rule : {PoolImbalance, ExposedTraffic, BufferTooShallow}) {
+  for (const auto rule : {PoolImbalance, ExposedTraffic, BufferTooShallow, CheckpointStalls}) {
     for (Finding& finding : rule(input)) findings.push_back(std::move(finding));
   }
   // By gain, then the nearly equal ones from the simplest on: a change of training never first.

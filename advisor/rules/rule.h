@@ -27,6 +27,10 @@ std::vector<Finding> ExposedTraffic(const RuleInput& input);
 // Senders stand blocked on a link's full buffers more than 3 % of their time. kind: buffer_depth.
 std::vector<Finding> BufferTooShallow(const RuleInput& input);
 
+// A pool's workers stand still for checkpoints or evaluation more than 5 % of their time. Without a
+// recommendation: the what-if has none of it.
+std::vector<Finding> CheckpointStalls(const RuleInput& input);
+
 // All of the rules; those with a recommendation first, by predicted gain; then warnings and notes.
 std::vector<Finding> RunRules(const RuleInput& input);
 

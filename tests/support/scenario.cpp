@@ -149,6 +149,8 @@ class Player {
       const double begin = update[j];
       update[j] += Jitter(s_.update_ms / s_.update);
       Add(false, j, SpanKind::kOptimizer, begin, update[j], step);
+      Add(false, j, SpanKind::kOtherWork, update[j], update[j] + s_.checkpoint_ms * kMs, step);
+      update[j] += s_.checkpoint_ms * kMs;
     }
     line_.step_ends.push_back(update[0]);
     Exchange(false, step, update, update.size(), compute);
@@ -175,6 +177,8 @@ Scenario ParseScenario(const nlohmann::json& json) {
   s.codec_probe = json.value("codec_probe", s.codec_probe);
   s.staged = json.value("staged", s.staged);
   s.marked_steps = json.value("marked_steps", s.marked_steps);
+  s.checkpoint_ms = json.value("checkpoint_ms", s.checkpoint_ms);
+  s.checkpoint = json.value("checkpoint", s.checkpoint);
   s.jitter = json.value("jitter", s.jitter);
   if (json.contains("loss")) {
     const auto& loss = json.at("loss");

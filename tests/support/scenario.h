@@ -28,7 +28,9 @@ struct Scenario {
   bool codec_probe = true;  // settings that say what bf16 costs
   bool staged = true;       // queued stages are recorded
   bool marked_steps = true;
-  double jitter = 0;   // of every operation, relative, uniform
+  double checkpoint_ms = 0;                     // of every update worker after each update
+  std::string checkpoint = "checkpoint_write";  // what it is called
+  double jitter = 0;                            // of every operation, relative, uniform
   bool lossy = false;  // events are missing, between these shares of the run
   double loss_from = 0, loss_to = 1;
   std::optional<int64_t> lost_events;
@@ -43,7 +45,7 @@ struct TimedMessage {
   double bytes;
   double handed_over, wire_start, arrival, taken;  // ns since the start
 };
-enum class SpanKind { kForward, kBackward, kOptimizer, kWait, kBlocked };
+enum class SpanKind { kForward, kBackward, kOptimizer, kOtherWork, kWait, kBlocked };
 struct TimedSpan {
   bool compute;
   int worker;

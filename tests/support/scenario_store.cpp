@@ -134,6 +134,9 @@ class Writer {
         Put(track, Category::kWork, "optimizer", span.begin, span.end, std::string(kWorkSchema),
             {step, kNoValue, step + 1, 1, kNoValue});
         break;
+      case SpanKind::kOtherWork:
+        Put(track, Category::kOtherWork, s_.checkpoint, span.begin, span.end, "", {});
+        break;
       case SpanKind::kWait: {
         const TimedMessage& m =
             (span.compute ? line_.weights : line_.gradients)[static_cast<size_t>(span.message)];
@@ -236,7 +239,10 @@ class Writer {
     const std::string pool = span.compute ? "compute" : "update";
     const bool wait = span.kind == SpanKind::kWait;
     const bool blocked = span.kind == SpanKind::kBlocked;
-    const State state = wait ? State::kWaitLink : blocked ? State::kBlockedLink : State::kBusy;
+    const State state = wait                                ? State::kWaitLink
+                        : blocked                           ? State::kBlockedLink
+                        : span.kind == SpanKind::kOtherWork ? State::kOtherWork
+                                                            : State::kBusy;
     EachWindow(span.begin, span.end, [&](int64_t window, int64_t ns) {
       workers_[{pool, span.worker, window}].state_ns[static_cast<size_t>(state)] += ns;
     });
