@@ -354,7 +354,9 @@ Result<Mapping> Mapping::Parse(std::string_view text, const std::string& name) {
   try {
     root = toml::parse(text, name);
   } catch (const toml::parse_error& error) {
-    return Error{fmt::format("{}:{}: {}", name, error.source().begin.line, error.description())};
+    std::string why(error.description());  // it may quote a line's end
+    std::replace(why.begin(), why.end(), '\n', ' ');
+    return Error{fmt::format("{}:{}: {}", name, error.source().begin.line, why)};
   }
   Mapping mapping;
   std::vector<std::string_view> names;
