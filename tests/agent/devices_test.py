@@ -60,7 +60,7 @@ class Devices(EndToEnd):
         self.assertEqual(self.sql("SELECT sum(transfers) AS n, sum(wire_bytes) AS bytes "
                                   "FROM link_window"), [{"n": 1, "bytes": 1000}])
         self.assertEqual(self.value("SELECT device FROM worker WHERE pool = 'compute'"), "cuda:0")
-        self.assertEqual(self.sql("SELECT name, pool FROM thread WHERE name LIKE 'device _ stream _'"
+        self.assertEqual(self.sql("SELECT name, pool FROM thread WHERE name LIKE '% stream _'"
                                   " ORDER BY name"),
                          [{"name": "device 0 stream 7", "pool": "compute"},
                           {"name": "device 0 stream 9", "pool": "compute"}])
