@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "reference-trainer/checkpoint.h"
 #include "reference-trainer/shaped_link.h"
@@ -195,7 +197,7 @@ TEST_F(Restart, WithFullBuffersOnBothLinks_HoldsNobodyUp) {
 // What a lane still carries when a link is cleared arrives nowhere and takes no slot.
 TEST_F(Restart, OfALink_ThrowsAwayWhatIsQueuedOnTheWireAndHere) {
   Signal receiver, sender;
-  ShapedLink link("test", {0, 20'000'000, 1, 3}, 1, {&receiver});
+  ShapedLink link("test", {0, 100'000'000, 1, 3}, 1, {&receiver});
   const auto send = [&] {
     auto message = std::make_unique<Message>();
     message->sequence = link.NextSequence(0);
@@ -204,6 +206,7 @@ TEST_F(Restart, OfALink_ThrowsAwayWhatIsQueuedOnTheWireAndHere) {
   };
   for (int i = 0; i < 3; ++i) send();
   ASSERT_EQ(link.TryReserve(0, sender), Reserved::kFull);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // on the wire
   link.Clear();
   for (int i = 0; i < 3; ++i) send();
   std::vector<uint64_t> arrived;
