@@ -22,7 +22,9 @@ HostFedDevice::~HostFedDevice() {
 
 uint64_t HostFedDevice::Run(double seconds, const std::function<void()>& math) {
   Synchronize();
-  return device_->Run(seconds, math);
+  const uint64_t cpu_ns = device_->Run(seconds, math);
+  device_->Waited();  // what is launched next comes a launch later
+  return cpu_ns;
 }
 
 void HostFedDevice::Launch(Operation operation) {
