@@ -120,9 +120,13 @@ typedef struct poolscope_step_info {
   double loss;             // training loss (mean over them), NaN where not known
 } poolscope_step_info;
 
-// Private state, one per translation unit; a tool unites same-named domains.
+// Private state, one per translation unit; a tool unites same-named domains. Threads that meet at
+// the first annotation all make it, and nobody waits, a signal handler in the middle included: its
+// fields are written and read whole.
+#define POOLSCOPE_GET_(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define POOLSCOPE_SET_(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
 struct poolscope_state_ {
-  int ready;  // 0 not yet, 1 a thread is making it, 2 ready
+  int ready;  // 0 not yet, 1 ready
   nvtxDomainHandle_t domain;
   uint64_t work_schema, transfer_schema, wait_schema, step_schema, fault_schema;
 };
@@ -167,51 +171,46 @@ static inline void poolscope_init_(struct poolscope_state_* state) {
       "host",      "fault", "wait_device"};
   nvtxDomainHandle_t domain = nvtxDomainCreateA("poolscope");
   if (domain) {
-    state->transfer_schema =
-        poolscope_schema_(domain, "poolscope.transfer", transfer, 11, 10, SIZE_MAX);
-    state->work_schema = poolscope_schema_(domain, "poolscope.work", work, 5, SIZE_MAX, SIZE_MAX);
-    state->wait_schema = poolscope_schema_(domain, "poolscope.wait", wait, 2, SIZE_MAX, SIZE_MAX);
-    state->fault_schema =
-        poolscope_schema_(domain, "poolscope.fault", fault, 5, SIZE_MAX, SIZE_MAX);
-    state->step_schema = poolscope_schema_(domain, "poolscope.step", step, 5, SIZE_MAX, 4);
+    // Threads that come here at once register the same content twice, which is harmless.
+    POOLSCOPE_SET_(state->transfer_schema,
+                   poolscope_schema_(domain, "poolscope.transfer", transfer, 11, 10, SIZE_MAX));
+    POOLSCOPE_SET_(state->work_schema,
+                   poolscope_schema_(domain, "poolscope.work", work, 5, SIZE_MAX, SIZE_MAX));
+    POOLSCOPE_SET_(state->wait_schema,
+                   poolscope_schema_(domain, "poolscope.wait", wait, 2, SIZE_MAX, SIZE_MAX));
+    POOLSCOPE_SET_(state->fault_schema,
+                   poolscope_schema_(domain, "poolscope.fault", fault, 5, SIZE_MAX, SIZE_MAX));
+    POOLSCOPE_SET_(state->step_schema,
+                   poolscope_schema_(domain, "poolscope.step", step, 5, SIZE_MAX, 4));
     for (uint32_t i = 1; i < sizeof(categories) / sizeof(categories[0]); ++i) {
       nvtxDomainNameCategoryA(domain, i, categories[i]);
     }
   }
-  state->domain = domain;
-  __atomic_store_n(&state->ready, 2, __ATOMIC_RELEASE);
-}
-
-// Makes the state, or, where another thread is at it, one of this thread's own: the same content
-// registered twice is harmless, and nobody waits, a signal handler in the middle of it included.
-static inline struct poolscope_state_* poolscope_make_state_(struct poolscope_state_* state) {
-  static __thread struct poolscope_state_ own;
-  int none = 0;
-  if (__atomic_compare_exchange_n(&state->ready, &none, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
-    poolscope_init_(state);
-    return state;
-  }
-  if (own.ready != 2) poolscope_init_(&own);
-  return &own;
+  POOLSCOPE_SET_(state->domain, domain);
+  __atomic_store_n(&state->ready, 1, __ATOMIC_RELEASE);
 }
 
 static inline struct poolscope_state_* poolscope_state(void) {
   static struct poolscope_state_ state;
-  if (__builtin_expect(__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE) == 2, 1)) return &state;
-  return poolscope_make_state_(&state);
+  if (__builtin_expect(!__atomic_load_n(&state.ready, __ATOMIC_ACQUIRE), 0)) {
+    poolscope_init_(&state);
+  }
+  return &state;
 }
 
 // Non-zero when a tool listens. Guard only work that prepares annotations, never the calls.
-static inline int poolscope_attached(void) { return poolscope_state()->domain != NULL; }
+static inline int poolscope_attached(void) {
+  return POOLSCOPE_GET_(poolscope_state()->domain) != NULL;
+}
 
 // A registered string for the calls below; keep it, registering is not free.
 static inline nvtxStringHandle_t poolscope_name(const char* text) {
-  nvtxDomainHandle_t domain = poolscope_state()->domain;
+  nvtxDomainHandle_t domain = POOLSCOPE_GET_(poolscope_state()->domain);
   return domain ? nvtxDomainRegisterStringA(domain, text) : NULL;
 }
 
 static inline void poolscope_define_(uint64_t identifier, int32_t type, const char* text) {
-  nvtxDomainHandle_t domain = poolscope_state()->domain;
+  nvtxDomainHandle_t domain = POOLSCOPE_GET_(poolscope_state()->domain);
   nvtxResourceAttributes_t attr;
   if (!domain) return;
   memset(&attr, 0, sizeof(attr));
@@ -268,15 +267,15 @@ static inline void poolscope_fill_(nvtxEventAttributes_t* attr, uint32_t categor
 static inline void poolscope_begin(uint32_t category, nvtxStringHandle_t name) {
   struct poolscope_state_* state = poolscope_state();
   nvtxEventAttributes_t attr;
-  if (!state->domain) return;
+  if (!POOLSCOPE_GET_(state->domain)) return;
   poolscope_fill_(&attr, category, name);
-  nvtxDomainRangePushEx(state->domain, &attr);
+  nvtxDomainRangePushEx(POOLSCOPE_GET_(state->domain), &attr);
 }
 
 // Closes a range that has nothing to add (input, other work, phase, host, wait on credit or peer).
 static inline void poolscope_end(void) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) nvtxDomainRangePop(state->domain);
+  if (POOLSCOPE_GET_(state->domain)) nvtxDomainRangePop(POOLSCOPE_GET_(state->domain));
 }
 
 static inline void poolscope_end_with_(struct poolscope_state_* state, uint64_t schema,
@@ -285,25 +284,29 @@ static inline void poolscope_end_with_(struct poolscope_state_* state, uint64_t 
   payload.schemaId = schema;
   payload.size = size;
   payload.payload = data;
-  nvtxRangePopPayload(state->domain, &payload, 1);
+  nvtxRangePopPayload(POOLSCOPE_GET_(state->domain), &payload, 1);
 }
 
 static inline void poolscope_end_work(const poolscope_work* work) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) poolscope_end_with_(state, state->work_schema, work, sizeof(*work));
+  if (POOLSCOPE_GET_(state->domain)) {
+    poolscope_end_with_(state, POOLSCOPE_GET_(state->work_schema), work, sizeof(*work));
+  }
 }
 
 // `source` and `sequence` name the message that ended the wait; POOLSCOPE_NO_VALUE where none did.
 static inline void poolscope_end_wait(uint64_t source, uint64_t sequence) {
   struct poolscope_state_* state = poolscope_state();
   uint64_t message[2] = {source, sequence};
-  if (state->domain) poolscope_end_with_(state, state->wait_schema, message, sizeof(message));
+  if (POOLSCOPE_GET_(state->domain)) {
+    poolscope_end_with_(state, POOLSCOPE_GET_(state->wait_schema), message, sizeof(message));
+  }
 }
 
 static inline void poolscope_end_transfer(const poolscope_transfer* transfer) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) {
-    poolscope_end_with_(state, state->transfer_schema, transfer, sizeof(*transfer));
+  if (POOLSCOPE_GET_(state->domain)) {
+    poolscope_end_with_(state, POOLSCOPE_GET_(state->transfer_schema), transfer, sizeof(*transfer));
   }
 }
 
@@ -313,20 +316,20 @@ static inline nvtxRangeId_t poolscope_queue_begin(nvtxStringHandle_t link,
   struct poolscope_state_* state = poolscope_state();
   nvtxEventAttributes_t attr;
   nvtxPayloadData_t payload;
-  if (!state->domain) return 0;
+  if (!POOLSCOPE_GET_(state->domain)) return 0;
   poolscope_fill_(&attr, POOLSCOPE_TRANSFER, link);
-  payload.schemaId = state->transfer_schema;
+  payload.schemaId = POOLSCOPE_GET_(state->transfer_schema);
   payload.size = sizeof(*transfer);
   payload.payload = transfer;
   attr.payloadType = NVTX_PAYLOAD_TYPE_EXT;
   attr.reserved0 = 1;
   attr.payload.ullValue = (uint64_t)(uintptr_t)&payload;
-  return nvtxDomainRangeStartEx(state->domain, &attr);
+  return nvtxDomainRangeStartEx(POOLSCOPE_GET_(state->domain), &attr);
 }
 
 static inline void poolscope_queue_end(nvtxRangeId_t id) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) nvtxDomainRangeEnd(state->domain, id);
+  if (POOLSCOPE_GET_(state->domain)) nvtxDomainRangeEnd(POOLSCOPE_GET_(state->domain), id);
 }
 
 static inline void poolscope_mark_(uint32_t category, nvtxStringHandle_t name, uint64_t schema,
@@ -341,27 +344,30 @@ static inline void poolscope_mark_(uint32_t category, nvtxStringHandle_t name, u
   attr.payloadType = NVTX_PAYLOAD_TYPE_EXT;
   attr.reserved0 = 1;
   attr.payload.ullValue = (uint64_t)(uintptr_t)&payload;
-  nvtxDomainMarkEx(state->domain, &attr);
+  nvtxDomainMarkEx(POOLSCOPE_GET_(state->domain), &attr);
 }
 
 // One optimizer update was made. Call it once per update, whatever the number of update workers.
 static inline void poolscope_step(nvtxStringHandle_t name, const poolscope_step_info* step) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) poolscope_mark_(POOLSCOPE_STEP, name, state->step_schema, step, sizeof(*step));
+  if (POOLSCOPE_GET_(state->domain))
+    poolscope_mark_(POOLSCOPE_STEP, name, POOLSCOPE_GET_(state->step_schema), step, sizeof(*step));
 }
 
 // The message (link, source, sequence) and the work that produced it were thrown away.
 static inline void poolscope_discard(nvtxStringHandle_t link, const poolscope_transfer* transfer) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) {
-    poolscope_mark_(POOLSCOPE_DISCARD, link, state->transfer_schema, transfer, sizeof(*transfer));
+  if (POOLSCOPE_GET_(state->domain)) {
+    poolscope_mark_(POOLSCOPE_DISCARD, link, POOLSCOPE_GET_(state->transfer_schema), transfer,
+                    sizeof(*transfer));
   }
 }
 
 static inline void poolscope_fault(nvtxStringHandle_t link, const poolscope_fault_info* fault) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) {
-    poolscope_mark_(POOLSCOPE_FAULT, link, state->fault_schema, fault, sizeof(*fault));
+  if (POOLSCOPE_GET_(state->domain)) {
+    poolscope_mark_(POOLSCOPE_FAULT, link, POOLSCOPE_GET_(state->fault_schema), fault,
+                    sizeof(*fault));
   }
 }
 
@@ -373,16 +379,17 @@ static inline void poolscope_fault(nvtxStringHandle_t link, const poolscope_faul
 static inline uint64_t poolscope_counter(const char* name) {
   struct poolscope_state_* state = poolscope_state();
   nvtxCounterAttr_t attr;
-  if (!state->domain) return 0;
+  if (!POOLSCOPE_GET_(state->domain)) return 0;
   memset(&attr, 0, sizeof(attr));
   attr.structSize = sizeof(attr);
   attr.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64;
   attr.name = name;
   attr.scopeId = NVTX_SCOPE_CURRENT_VM;
-  return nvtxCounterRegister(state->domain, &attr);
+  return nvtxCounterRegister(POOLSCOPE_GET_(state->domain), &attr);
 }
 
 static inline void poolscope_sample(uint64_t counter, double value) {
   struct poolscope_state_* state = poolscope_state();
-  if (state->domain) nvtxCounterSampleFloat64(state->domain, counter, value);
+  if (POOLSCOPE_GET_(state->domain))
+    nvtxCounterSampleFloat64(POOLSCOPE_GET_(state->domain), counter, value);
 }
