@@ -137,7 +137,7 @@ class Terminal(EndToEnd):
         job = int(self.expect(r"job:(\d+):")[1])
         self.type("\x1a")
         self.expect("Stopped")
-        self.assertEqual(self.state(job), "T")
+        self.wait_until("the job stops too", lambda: self.state(job) == "T")
         self.type("fg\n")
         self.wait_until("it goes on", lambda: self.state(job) != "T")
         self.type("a line\n")
