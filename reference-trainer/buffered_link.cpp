@@ -51,8 +51,7 @@ void BufferedLink::HandOver(MessagePtr message) {
 }
 
 void BufferedLink::Queue(MessagePtr message) {
-  const poolscope_transfer queued = message->Annotation(POOLSCOPE_QUEUED);
-  message->range = poolscope_queue_begin(annotation(), &queued);
+  BeginQueued(*message);
   message->handed_over_ns = NowNs();
   {
     std::lock_guard lock(mutex_);
@@ -96,12 +95,6 @@ void BufferedLink::Clear() {
   ++epoch_;
   for (const auto& buffer : buffers_) buffer->Clear();
   SampleDepth(-static_cast<int>(depth_));
-}
-
-void BufferedLink::BeginWire(Message& message) {
-  poolscope_queue_end(message.range);
-  const poolscope_transfer wire = message.Annotation(POOLSCOPE_WIRE);
-  message.range = poolscope_queue_begin(annotation(), &wire);
 }
 
 void BufferedLink::Deliver(MessagePtr message) {

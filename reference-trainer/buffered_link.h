@@ -41,7 +41,6 @@ class BufferedLink : public Link {
   // Wakes and joins them: the first thing that the derived destructor does.
   void Stop();
 
-  void BeginWire(Message& message);        // ends its queued stage
   void Deliver(MessagePtr message);        // ends its wire stage
   void Drop(MessagePtr message);           // likewise; its slot is free again
   bool HandOverAgain(MessagePtr message);  // if there is a slot that nobody waits for

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "reference-trainer/crc32c.h"
 #include "reference-trainer/timing.h"
 
 namespace poolscope::trainer {
@@ -80,7 +79,7 @@ StateFolder::Facts FactsOf(const Options& options, const Corpus* corpus) {
   add("--untied-head", model.untied_head);
   add("--experts", model.experts.count);
   add("--experts-per-token", model.experts.per_token);
-  add("--data", fmt::format("of {} bytes, CRC32C {:08X}", corpus->size(), Crc32c(corpus->bytes())));
+  add("--data", fmt::format("of {} bytes, CRC32C {:08X}", corpus->size(), corpus->Checksum()));
   return facts;
 }
 

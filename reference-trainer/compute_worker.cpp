@@ -7,6 +7,7 @@
 #include "reference-trainer/worker_state.h"
 
 namespace poolscope::trainer {
+
 ComputeWorker::ComputeWorker(Job& job, size_t index)
     : Worker(job, index, PoolRole::kCompute, *job.compute_signals[index]),
       replica_(job.options().rollout.on ? nullptr : job.MakeReplica(index)),

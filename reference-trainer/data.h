@@ -21,7 +21,6 @@ class Corpus {
 
   const std::string& name() const { return name_; }
   size_t size() const { return bytes_.size(); }
-  const std::vector<uint8_t>& bytes() const { return bytes_; }
   uint32_t Checksum() const;
 
   // Entropy of single bytes in nats: the loss of the best model that knows no context.

@@ -47,8 +47,7 @@ std::vector<Signal*> Pointers(const std::vector<std::unique_ptr<Signal>>& signal
 }
 
 Placement PlacementOf(const Options& options, const Transport* transport) {
-  uint64_t compute_workers = options.compute_workers;
-  for (const Arrival& join : options.schedule.joins) compute_workers += join.workers;
+  const uint64_t compute_workers = options.AllComputeWorkers();
   if (!transport) return {0, 1, compute_workers, options.update_workers};
   return {transport->rank(), transport->ranks(), compute_workers, options.update_workers};
 }
@@ -73,8 +72,7 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
     });
   }
   if (const SideWorkOptions& side = options.side_work; side.kind != SideWorkOptions::Kind::kNone) {
-    const DeviceOptions& devices = options.devices;
-    const DeviceSpec& device = side.pool == PoolRole::kCompute ? devices.compute : devices.update;
+    const DeviceSpec& device = options.devices.Of(side.pool);
     const bool data = side.kind == SideWorkOptions::Kind::kDataPreparation;
     side_work = std::make_unique<SideWork>(side, device.kind == DeviceKind::kEmulated,
                                            data ? loader.get() : nullptr);
@@ -190,9 +188,8 @@ void Job::MakeLinks(Transport* transport) {
 }
 
 std::unique_ptr<Device> Job::MakeDevice(PoolRole pool, size_t index) const {
-  const DeviceOptions& devices = options_.devices;
   const bool compute = pool == PoolRole::kCompute;
-  const DeviceKind kind = (compute ? devices.compute : devices.update).kind;
+  const DeviceKind kind = options_.devices.Of(pool).kind;
   std::unique_ptr<Device> device;
   switch (kind) {
     case DeviceKind::kCpu:

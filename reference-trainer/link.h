@@ -76,6 +76,18 @@ class Link {
 
   virtual Traffic traffic() = 0;
 
+ protected:
+  // The stages between hand-over and arrival: each begins where the one before ends.
+  void BeginQueued(Message& message) const {
+    const poolscope_transfer queued = message.Annotation(POOLSCOPE_QUEUED);
+    message.range = poolscope_queue_begin(annotation_, &queued);
+  }
+  void BeginWire(Message& message) const {
+    poolscope_queue_end(message.range);
+    const poolscope_transfer wire = message.Annotation(POOLSCOPE_WIRE);
+    message.range = poolscope_queue_begin(annotation_, &wire);
+  }
+
  private:
   const std::string name_;
   const Shape shape_;

@@ -102,7 +102,7 @@ MemoryNeed MemoryOf(const Options& options, PoolRole pool, uint64_t index) {
 double DeviceCapacity(const Options& options, PoolRole pool) {
   const DeviceOptions& devices = options.devices;
   if (devices.memory_bytes > 0) return devices.memory_bytes;
-  const DeviceSpec& spec = pool == PoolRole::kCompute ? devices.compute : devices.update;
+  const DeviceSpec& spec = devices.Of(pool);
   return spec.profile.empty() ? 0 : FindDeviceProfile(spec.profile)->memory_bytes;
 }
 

@@ -101,6 +101,13 @@ struct Options {
   uint64_t log_every = 10;
   std::string json_log;  // "": none
 
+  // Those that join later included.
+  uint64_t AllComputeWorkers() const {
+    uint64_t workers = compute_workers;
+    for (const Arrival& join : schedule.joins) workers += join.workers;
+    return workers;
+  }
+
   // What the pools and the link from one to the other are called.
   const char* compute_pool() const { return rollout.on ? "rollout" : "compute"; }
   const char* update_pool() const { return rollout.on ? "trainer" : "update"; }

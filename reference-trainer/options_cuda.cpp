@@ -12,12 +12,8 @@
 namespace poolscope::trainer {
 namespace {
 
-const DeviceSpec& SpecOf(const Options& options, PoolRole pool) {
-  return pool == PoolRole::kCompute ? options.devices.compute : options.devices.update;
-}
-
 bool OnCuda(const Options& options, PoolRole pool) {
-  return SpecOf(options, pool).kind == DeviceKind::kCuda;
+  return options.devices.Of(pool).kind == DeviceKind::kCuda;
 }
 
 }  // namespace
@@ -73,7 +69,7 @@ std::string CheckCuda(const CLI::App& app, const Options& options) {
 }
 
 CudaWorker CudaWorkerOf(const Options& options, PoolRole pool, size_t index) {
-  const DeviceSpec& spec = SpecOf(options, pool);
+  const DeviceSpec& spec = options.devices.Of(pool);
   CudaWorker worker;
   const size_t place = pool == PoolRole::kCompute ? index : options.compute_workers + index;
   worker.device = static_cast<int>(
@@ -88,11 +84,8 @@ CudaWorker CudaWorkerOf(const Options& options, PoolRole pool, size_t index) {
 }
 
 std::vector<int> CudaDevicesOf(const Options& options, PoolRole pool) {
-  uint64_t workers = options.update_workers;
-  if (pool == PoolRole::kCompute) {
-    workers = options.compute_workers;
-    for (const Arrival& join : options.schedule.joins) workers += join.workers;
-  }
+  const uint64_t workers =
+      pool == PoolRole::kCompute ? options.AllComputeWorkers() : options.update_workers;
   std::vector<int> devices;
   for (uint64_t i = 0; i < workers; ++i) devices.push_back(CudaWorkerOf(options, pool, i).device);
   return devices;

@@ -225,7 +225,7 @@ uint64_t DeviceOf(const Options& options, PoolRole pool, uint64_t index) {
   constexpr uint64_t kOwn = 1 << 16, kOfUpdate = 1 << 24;  // beyond the numbers that flags give
   const DeviceOptions& devices = options.devices;
   const bool compute = pool == PoolRole::kCompute;
-  const DeviceSpec& spec = compute ? devices.compute : devices.update;
+  const DeviceSpec& spec = devices.Of(pool);
   if (spec.number) return *spec.number;
   if (compute) return kOwn + index;
   return devices.shared ? kOwn + index % options.compute_workers : kOfUpdate + index;

@@ -25,6 +25,9 @@ struct DeviceOptions {
   double memory_leak_bytes = 0;  // that a compute worker loses each step
   double time_scale = 1;         // by which all durations of devices and links are multiplied
 
+  const DeviceSpec& Of(PoolRole pool) const {
+    return pool == PoolRole::kCompute ? compute : update;
+  }
   bool emulated() const { return compute.kind == DeviceKind::kEmulated; }
 };
 

@@ -84,8 +84,7 @@ void AddList(CLI::App& app, const char* flag, const char* type, const char* help
 
 std::string CheckWorker(const WorkerName& worker, const char* flag, const Options& options) {
   const bool monolithic = options.mode == Mode::kMonolithic;
-  uint64_t compute = options.compute_workers;
-  for (const Arrival& join : options.schedule.joins) compute += join.workers;
+  const uint64_t compute = options.AllComputeWorkers();
   const uint64_t workers = worker.pool == options.compute_pool() ? (monolithic ? 1 : compute)
                            : worker.pool == options.update_pool()
                                ? (monolithic ? 0 : options.update_workers)

@@ -146,8 +146,7 @@ void TransportLink::Grant(RemoteSender& sender) {
 
 void TransportLink::HandOver(MessagePtr message) {
   if (homes_[message->destination].buffer) Count(+1);
-  const poolscope_transfer queued = message->Annotation(POOLSCOPE_QUEUED);
-  message->range = poolscope_queue_begin(annotation(), &queued);
+  BeginQueued(*message);
   message->handed_over_ns = NowNs();
   {
     std::lock_guard lock(mutex_);
@@ -191,12 +190,6 @@ void TransportLink::TakeHandedOver() {
 void TransportLink::Travel(uint64_t number, LaneClock::Turn turn) {
   transport_.At(turn.begin_ns, [this, number] { BeginWire(*outgoing_[number]); });
   transport_.At(turn.end_ns + shape().latency_ns, [this, number] { SendOut(number); });
-}
-
-void TransportLink::BeginWire(Message& message) {
-  poolscope_queue_end(message.range);
-  const poolscope_transfer wire = message.Annotation(POOLSCOPE_WIRE);
-  message.range = poolscope_queue_begin(annotation(), &wire);
 }
 
 void TransportLink::SendOut(uint64_t number) {

@@ -71,7 +71,6 @@ class TransportLink : public Link {
   void Grant(RemoteSender& sender);
   void TakeHandedOver();
   void Travel(uint64_t number, LaneClock::Turn turn);
-  void BeginWire(Message& message);
   void SendOut(uint64_t number);
   void Arrive(MessagePtr message);
 
