@@ -85,11 +85,12 @@ class OwnSession {
   std::string path_;
 };
 
-// Six ranges a turn: five texts that stay and one buffer that is rewritten each time.
+// Six ranges a turn: five texts that stay and one buffer, the thread's own, that is rewritten each
+// time.
 void Ranges() {
   static const char* const names[] = {"forward", "backward", "all_reduce gradients",
                                       "optimizer.step", "embedding lookup"};
-  static char buffer[32] = "micro-batch 0";
+  alignas(64) char buffer[64] = "micro-batch 0";
   for (int i = 0; i < kBurst / 6; ++i) {
     for (const char* name : names) {
       nvtxRangePushA(name);
