@@ -7,23 +7,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "trace/locked.h"
+
 namespace poolscope::agent::cupti {
 namespace {
 
 // Of further free ones the memory goes back to the system.
 constexpr uint32_t kWarmBuffers = 16;
 constexpr uint32_t kNotOurs = ~0u;
-
-class Locked {
- public:
-  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
-  ~Locked() { pthread_mutex_unlock(mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t* mutex_;
-};
 
 }  // namespace
 

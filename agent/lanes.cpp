@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "agent/process.h"
+#include "trace/locked.h"
 
 namespace poolscope::agent {
 namespace {
@@ -18,7 +19,7 @@ bool Same(const LaneDef& a, const LaneDef& b) {
 }  // namespace
 
 uint32_t LaneOf(const LaneDef& lane) {
-  pthread_mutex_lock(&mutex);
+  const Locked lock(&mutex);
   uint32_t index = 0;
   while (index < count && !Same(lanes[index], lane)) ++index;
   if (index == kMaxLanes ||
@@ -27,7 +28,6 @@ uint32_t LaneOf(const LaneDef& lane) {
   } else if (index == count) {
     lanes[count++] = lane;
   }
-  pthread_mutex_unlock(&mutex);
   return index;
 }
 

@@ -10,6 +10,7 @@
 #include "agent/clocks.h"
 #include "agent/process.h"
 #include "agent/text.h"
+#include "trace/locked.h"
 
 namespace poolscope::agent {
 namespace {
@@ -20,12 +21,6 @@ constexpr uint32_t kMaxScopes = 1024;
 constexpr uint64_t kFirstDynamicId = uint64_t{1} << 32;  // NVTX: ids under it are the job's own
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&mutex); }
-  ~Locked() { pthread_mutex_unlock(&mutex); }
-};
 
 // Ids that jobs choose themselves, per domain. Added to under the lock, read without.
 class ChosenIds {
@@ -195,7 +190,7 @@ bool SameCounter(const Counter& a, const Counter& b) {
 }  // namespace
 
 uint32_t RegisterDomain(uint32_t name) {
-  const Locked lock;
+  const Locked lock(&mutex);
   for (uint32_t i = 1; i <= domain_count; ++i) {
     if (domain_names[i] == name) return i;
   }
@@ -216,7 +211,7 @@ uint64_t RegisterSchema(uint32_t domain, const nvtxPayloadSchemaAttr_t& attribut
   memset(static_cast<void*>(&schema), 0, sizeof(schema));
   LayOut(attributes, FindSchema, domain, &schema);
   const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID) != 0;
-  const Locked lock;
+  const Locked lock(&mutex);
   const uint32_t index = PlaceSchema(name, &schema);
   return index == ~0u ? 0 : IdOf(chosen_schemas, domain, chosen ? attributes.schemaId : 0, index);
 }
@@ -233,7 +228,7 @@ uint64_t RegisterEnum(uint32_t domain, const nvtxPayloadEnumAttr_t& attributes) 
   }
   const uint32_t name = NameOr(named ? attributes.name : nullptr, "(unnamed enum)");
   const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID) != 0;
-  const Locked lock;
+  const Locked lock(&mutex);
   const uint32_t index = PlaceSchema(name, &schema);
   return index == ~0u ? 0 : IdOf(chosen_schemas, domain, chosen ? attributes.schemaId : 0, index);
 }
@@ -253,7 +248,7 @@ uint64_t RegisterCounter(uint32_t domain, const nvtxCounterAttr_t& attributes) {
   counter.domain = domain;
   counter.clock = ClockOf(attributes.semantics);
   LayOutCounter(attributes, name, &counter);
-  const Locked lock;
+  const Locked lock(&mutex);
   const uint32_t count = counter_count.load(std::memory_order_relaxed);
   uint32_t index = 0;
   while (index < count && !SameCounter(counters[index], counter)) ++index;
@@ -274,7 +269,7 @@ const Counter* FindCounter(uint32_t domain, uint64_t id) {
 uint64_t RegisterScope(uint32_t domain, const nvtxScopeAttr_t& attributes) {
   const uint32_t parent = FindScope(domain, attributes.parentScope);
   const uint32_t path = InternJoined(parent, '/', InternText(attributes.path));
-  const Locked lock;
+  const Locked lock(&mutex);
   const uint32_t count = scope_count.load(std::memory_order_relaxed);
   uint32_t index = 0;
   while (index < count && scopes[index] != path) ++index;

@@ -8,19 +8,10 @@
 
 #include <algorithm>
 
+#include "trace/locked.h"
+
 namespace poolscope {
 namespace {
-
-class Locked {
- public:
-  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
-  ~Locked() { pthread_mutex_unlock(mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t* mutex_;
-};
 
 constexpr uint64_t kDefinitionStep = uint64_t{64} << 10;
 constexpr uint64_t kSlotStep = uint64_t{16} << 10;

@@ -11,21 +11,13 @@
 
 #include "reference-trainer/admission.h"
 #include "reference-trainer/run.h"
+#include "tests/reference-trainer/text.h"
 
 namespace poolscope::trainer {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
-
-const Corpus& Text() {
-  static const Corpus corpus = [] {
-    std::vector<uint8_t> bytes;
-    for (int i = 0; i < 20'000; ++i) bytes.push_back(static_cast<uint8_t>("abcdabef"[i * i % 8]));
-    return Corpus("letters", bytes);
-  }();
-  return corpus;
-}
 
 class Checkpoint : public testing::Test {
  protected:

@@ -7,24 +7,10 @@
 #include "reference-trainer/codec_measure.h"
 #include "reference-trainer/run.h"
 #include "reference-trainer/worker.h"
+#include "tests/reference-trainer/text.h"
 
 namespace poolscope::trainer {
 namespace {
-
-const Corpus& Text() {
-  static const Corpus corpus = [] {
-    const char* words[] = {"the ",  "codec ", "keeps ", "what ", "it ",     "did ",  "not ",
-                           "send ", "until ", "later ", "and ",  "halves ", "bytes "};
-    std::vector<uint8_t> bytes;
-    uint64_t state = 2;
-    while (bytes.size() < 40'000) {
-      const std::string word = words[SplitMix64(state) % std::size(words)];
-      bytes.insert(bytes.end(), word.begin(), word.end());
-    }
-    return Corpus("words", bytes);
-  }();
-  return corpus;
-}
 
 Codec Of(const std::string& name, CodecUse use) {
   const auto codec = ParseCodec(name, use);

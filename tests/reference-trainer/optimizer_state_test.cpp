@@ -13,20 +13,12 @@
 #include "reference-trainer/model/shard_layout.h"
 #include "reference-trainer/options.h"
 #include "reference-trainer/run.h"
+#include "tests/reference-trainer/text.h"
 
 namespace poolscope::trainer {
 namespace {
 
 constexpr GptShape kShape{3, 16, 4, 16, false};
-
-const Corpus& Text() {
-  static const Corpus corpus = [] {
-    std::vector<uint8_t> bytes;
-    for (int i = 0; i < 20'000; ++i) bytes.push_back(static_cast<uint8_t>("abcdabef"[i * i % 8]));
-    return Corpus("letters", bytes);
-  }();
-  return corpus;
-}
 
 Options Small() {
   Options options;
@@ -128,7 +120,7 @@ TEST(ShardLayout, ByHead_KeepsTheRowsAndColumnsOfAHeadTogether) {
 TEST(OptimizerState, AnyLayoutOffloadAndWorkers_HaveTheSameCurveToTheBit) {
   const std::vector<double> expected = Losses(Small());
   ASSERT_EQ(expected.size(), 30u);
-  EXPECT_LT(expected.back(), 0.8 * expected.front());
+  EXPECT_LT(expected.back(), 0.9 * expected.front());
   for (const auto layout : {ShardLayout::kFlat, ShardLayout::kLayer, ShardLayout::kHead}) {
     for (const auto offload : {Offload::kNone, Offload::kHost, Offload::kFile}) {
       for (const uint64_t workers : {1, 2, 5}) {

@@ -2,23 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "reference-trainer/run.h"
+#include "tests/reference-trainer/text.h"
 
 namespace poolscope::trainer {
 namespace {
-
-const Corpus& Text() {
-  static const Corpus corpus = [] {
-    const char* words[] = {"what ", "was ", "lost ", "is ", "sent ", "again ", "and ", "again "};
-    std::vector<uint8_t> bytes;
-    uint64_t state = 3;
-    while (bytes.size() < 40'000) {
-      const std::string word = words[SplitMix64(state) % std::size(words)];
-      bytes.insert(bytes.end(), word.begin(), word.end());
-    }
-    return Corpus("words", bytes);
-  }();
-  return corpus;
-}
 
 Options Small(uint64_t steps = 40) {
   Options options;

@@ -3,30 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "reference-trainer/options.h"
 #include "reference-trainer/run.h"
+#include "tests/reference-trainer/text.h"
 
 namespace poolscope::trainer {
-
-// A text with structure, of the test's own: sentences put together from few words.
-inline const Corpus& Text() {
-  static const Corpus corpus = [] {
-    const char* words[] = {"the ", "pool ",  "waits ", "for ", "a ",     "link ",
-                           "and ", "sends ", "every ", "new ", "weight "};
-    std::vector<uint8_t> bytes;
-    uint64_t state = 1;
-    while (bytes.size() < 40'000) {
-      const std::string word = words[SplitMix64(state) % std::size(words)];
-      bytes.insert(bytes.end(), word.begin(), word.end());
-    }
-    return Corpus("words", bytes);
-  }();
-  return corpus;
-}
 
 inline Options Small(Mode mode) {
   Options options;
@@ -59,6 +43,16 @@ inline std::vector<StepRecord> TrainAll(const Options& options, const Corpus& co
   EXPECT_EQ(records.size(), options.steps);
   for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].step, i);
   return records;
+}
+
+// Asked to stop after five steps, the run ends after a whole one, long before its last.
+inline void ExpectStops(Options options) {
+  options.steps = 100'000;
+  size_t steps = 0;
+  const auto count = [&](const StepRecord&) { ++steps; };
+  EXPECT_EQ(Train(options, nullptr, count, [&] { return steps >= 5; }), "");
+  EXPECT_GE(steps, 5u);
+  EXPECT_LT(steps, 1000u);
 }
 
 }  // namespace poolscope::trainer
