@@ -231,7 +231,6 @@ void ViewModel::Read() {
     std::optional<ViewRequest> request;
     {
       std::unique_lock lock(mutex_);
-      reading_ = false;
       const auto wanted = [&] { return stop_ || request_ || details_key_ || search_; };
       if (live_) {
         wake_reader_.wait_until(lock, next_poll, wanted);
@@ -272,7 +271,12 @@ void ViewModel::Read() {
     if (started >= next_poll) {
       next_poll = Clock::now() + std::max(std::chrono::milliseconds(options_.poll_ms), 2 * spent);
     }
-    if ((details || search) && options_.wake) options_.wake();
+    if (!details && !search && !request) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      reading_ = false;
+    }
+    if (options_.wake) options_.wake();  // last, so that a window that sleeps sees it idle
   }
 }
 

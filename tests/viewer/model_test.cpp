@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -322,6 +323,28 @@ TEST_F(StoreWithARun, LiveModelGrowsWithTheStoreAndEndsWithTheRun) {
   EXPECT_EQ(model.answer()->catalog->end_ns, kStart + 2000 * kPeriod);
   Grow(1, true);
   EXPECT_TRUE(wait_for([&] { return !model.live(); }));
+}
+
+// A window sleeps between wakes: after the last one nothing may change.
+TEST_F(StoreWithARun, LastWakeFindsTheModelIdle) {
+  Grow(1000);
+  std::atomic<ViewModel*> model{nullptr};
+  std::atomic<bool> was_busy{true};
+  ViewModel::Options options;
+  options.report = false;
+  options.wake = [&] { was_busy = model.load()->busy(); };
+  Result<std::unique_ptr<ViewModel>> opened = ViewModel::Open(path_, "", options);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  model = opened->get();
+  ViewRequest request;
+  request.begin_ns = kStart;
+  request.end_ns = kStart + 1000 * kPeriod;
+  request.column_ns = 1 << 20;
+  request.lanes = {LaneIndex(*model.load()->answer()->catalog, LaneKind::kRanges)};
+  model.load()->Ask(request);
+  while (model.load()->busy()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  opened->reset();  // the reader has ended
+  EXPECT_FALSE(was_busy);
 }
 
 TEST(ViewModel, StoreThatIsNotThereIsOneClearLine) {
