@@ -14,6 +14,7 @@ struct Option {
   std::optional<Recommendation> recommendation;
   std::string why_not;
   std::string gain_from;  // "discarded work (22.4 ms), blocked on full buffers (3.0 ms)"
+  std::string no_memory;  // the smallest change left out because devices could not hold it, and why
 };
 
 // The two best changes of different kinds, made together.

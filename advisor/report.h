@@ -22,6 +22,16 @@ struct Evidence {
   std::map<std::string, double> numbers;  // by name with unit last: "compute_busy_ratio"
 };
 
+// What one device of a pool would hold after a change. Bytes; 0: not known.
+struct MemoryEstimate {
+  std::string pool;
+  double needed_bytes = 0;
+  double used_bytes = 0;    // now
+  double memory_bytes = 0;  // that it has
+  std::string basis;        // what needed_bytes was made of
+  std::string memory_from;  // who says memory_bytes, or why it is not judged
+};
+
 struct Recommendation {
   std::string kind;    // pool_ratio, buffer_depth, compression
   std::string change;  // "compute 8 -> 10, update 4 -> 2"
@@ -35,9 +45,10 @@ struct Recommendation {
   double predicted_tokens_per_second = 0;
   double device_seconds_per_token = 0;
   double pays_back_after_steps = 0;
-  bool extrapolated = false;         // a knob that the run never exercised
-  std::vector<std::string> assumed;  // values taken from a catalogue
-  std::string apply;                 // exact flags for the reference trainer
+  bool extrapolated = false;           // a knob that the run never exercised
+  std::vector<std::string> assumed;    // values taken from a catalogue
+  std::vector<MemoryEstimate> memory;  // of pools of whose devices' memory anything is known
+  std::string apply;                   // exact flags for the reference trainer
 };
 
 struct Finding {

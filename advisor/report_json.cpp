@@ -1,7 +1,7 @@
+#include "advisor/report_json.h"
+
 #include <cmath>
 #include <nlohmann/json.hpp>
-
-#include "advisor/report.h"
 
 // docs/report.md documents every field, docs/report.schema.json is checked by a test.
 namespace poolscope {
@@ -34,6 +34,7 @@ Json ToJson(const Recommendation& r) {
   json["pays_back_after_steps"] = Told(r.pays_back_after_steps);
   json["extrapolated"] = r.extrapolated;
   json["assumed"] = r.assumed;
+  json["memory"] = MemoryAsJson(r.memory);
   json["apply"] = r.apply;
   return json;
 }
@@ -132,6 +133,19 @@ std::string Dump(const Json& json, int indent) {
 }
 
 }  // namespace
+
+Json MemoryAsJson(const std::vector<MemoryEstimate>& memory) {
+  Json array = Json::array();
+  for (const MemoryEstimate& pool : memory) {
+    array.push_back({{"pool", pool.pool},
+                     {"needed_bytes", Number(pool.needed_bytes)},
+                     {"used_bytes", Told(pool.used_bytes)},
+                     {"memory_bytes", Told(pool.memory_bytes)},
+                     {"memory_from", pool.memory_from},
+                     {"basis", pool.basis}});
+  }
+  return array;
+}
 
 std::string FindingAsJson(const Finding& finding) { return Dump(ToJson(finding), -1); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "advisor/pool_limits.h"
 #include "advisor/report.h"
 
 namespace poolscope {
@@ -138,6 +139,12 @@ void Change(const Recommendation& change, Out out) {
   if (change.pays_back_after_steps > 0) {
     fmt::format_to(out, "   pays back a restart after {:.0f} steps\n",
                    change.pays_back_after_steps);
+  }
+  for (const MemoryEstimate& pool : change.memory) {
+    fmt::format_to(out, "   memory    {}\n", Plain(MemoryAsText(pool)));
+  }
+  if (change.memory.empty()) {
+    fmt::format_to(out, "   memory    not judged: of no device its memory is known\n");
   }
   for (const std::string& value : change.assumed) {
     fmt::format_to(out, "   assumed   {}\n", Plain(value));

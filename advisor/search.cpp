@@ -37,36 +37,34 @@ const Candidate* Choose(const std::vector<Candidate>& candidates) {
   return best;
 }
 
-// Ratios of the same devices that give the busier pool more of them. The other direction may pay
-// too, through fewer messages or more buffers, but that is the cause of another rule.
-std::vector<Candidate> PoolRatios(const RunData& run, const Predictor& predictor) {
+// Ratios of the same devices that give the busier pool more of them, of those that the pools'
+// limits allow: `why_not` says where these leave none. The other direction may pay too, through
+// fewer messages or more buffers, but that is the cause of another rule.
+std::vector<Candidate> PoolRatios(const PoolLimits& limits, const Predictor& predictor,
+                                  std::string& why_not) {
   const Model& model = predictor.model();
-  // What a mapping says of the pools: workers move in blocks, a batch must divide, and a device of
-  // one type is no use where another is needed.
-  const auto said = [&](const PoolModel& pool, const char* what) {
-    return static_cast<int>(std::clamp(run.Number(pool.name + what).value_or(0), 0.0, 1e6));
-  };
-  const auto fits = [&](const PoolModel& pool, int workers) {
-    const int block = std::max(1, said(pool, ".devices_per_replica"));
-    const int batch = said(pool, ".batch");
-    return workers % block == 0 && (batch == 0 || batch % (workers / block) == 0);
-  };
-  const std::string type = run.Text(model.compute.name + ".device_type");
-  if (type != run.Text(model.update.name + ".device_type", type)) return {};
   const Simulated& now = predictor.before();
   const int devices = model.compute.workers + model.update.workers;
+  const int towards = now.update.busy > now.compute.busy ? 1 : -1;
+  std::vector<Candidate> allowed;
+  Model changed = model;
+  for (int update = model.update.workers + towards; update >= 1 && update < devices;
+       update += towards) {
+    changed.update.workers = update;
+    changed.compute.workers = devices - update;
+    if (std::string why = limits.WhyNot(model, changed); !why.empty()) {
+      if (why_not.empty()) why_not = std::move(why);
+      continue;
+    }
+    allowed.push_back({{{model.compute.name + ".workers", std::to_string(changed.compute.workers)},
+                        {model.update.name + ".workers", std::to_string(update)}},
+                       static_cast<double>(std::abs(update - model.update.workers))});
+  }
+  // All of the smallest moves, of the others one in so many.
   std::vector<Candidate> candidates;
-  const int stride = std::max(1, (devices - 1 + kMostRatios - 1) / kMostRatios);
-  const bool blocks = said(model.compute, ".devices_per_replica") > 1 ||
-                      said(model.update, ".devices_per_replica") > 1;
-  for (int update = 1; update < devices; ++update) {
-    const int moved = std::abs(update - model.update.workers);
-    if ((update > model.update.workers) != (now.update.busy > now.compute.busy)) continue;
-    if (moved == 0 || (moved > 4 && moved % stride != 0 && !blocks)) continue;
-    if (!fits(model.compute, devices - update) || !fits(model.update, update)) continue;
-    candidates.push_back({{{model.compute.name + ".workers", std::to_string(devices - update)},
-                           {model.update.name + ".workers", std::to_string(update)}},
-                          static_cast<double>(moved)});
+  const size_t stride = 1 + allowed.size() / kMostRatios;
+  for (size_t i = 0; i < allowed.size(); ++i) {
+    if (i < 4 || (i + 1) % stride == 0) candidates.push_back(std::move(allowed[i]));
   }
   return candidates;
 }
@@ -81,18 +79,25 @@ std::vector<Candidate> Depths(const LinkModel& link) {
 }
 
 Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string& kind,
-           std::vector<Candidate> candidates) {
+           std::vector<Candidate> candidates, const std::string& none) {
   Option option;
+  const Model& model = predictor.model();
+  std::erase_if(candidates, [&](const Candidate& candidate) {
+    const Result<Model> changed = WithChanges(model, candidate.changes);
+    const std::string lack = changed ? WhatDoesNotFit(what_if.limits.Memory(model, *changed)) : "";
+    if (!lack.empty() && option.no_memory.empty()) {
+      option.no_memory = fmt::format("{}: {}", DescribeChanges(model, candidate.changes), lack);
+    }
+    return !lack.empty();
+  });
   if (candidates.empty()) {
-    option.why_not = kind == "compression"    ? "the link is compressed already"
-                     : kind == "buffer_depth" ? "its buffers are as deep as is useful already"
-                                              : "the idler pool has no worker to give";
+    option.why_not = option.no_memory.empty() ? none : option.no_memory;
     return option;
   }
   for (Candidate& candidate : candidates) candidate.speedup = predictor.Screen(candidate.changes);
   const Candidate& best = *Choose(candidates);
   const Result<Prediction> prediction = predictor.Predict(best.changes);
-  const std::string change = DescribeChanges(predictor.model(), best.changes);
+  const std::string change = DescribeChanges(model, best.changes);
   if (!prediction) {
     option.why_not = prediction.error().message;
   } else if (!prediction->possible) {
@@ -111,7 +116,8 @@ Option Try(const WhatIf& what_if, const Predictor& predictor, const std::string&
 }
 
 // The best two recommendations made at once.
-std::optional<Together> TryTogether(const Predictor& predictor, const Advice& advice) {
+std::optional<Together> TryTogether(const PoolLimits& limits, const Predictor& predictor,
+                                    const Advice& advice) {
   std::vector<const Recommendation*> best;
   const auto add = [&best](const Option& option) {
     if (option.recommendation) best.push_back(&*option.recommendation);
@@ -127,6 +133,10 @@ std::optional<Together> TryTogether(const Predictor& predictor, const Advice& ad
   Together together;
   together.set = best[0]->set;
   together.set.insert(best[1]->set.begin(), best[1]->set.end());
+  const Result<Model> changed = WithChanges(predictor.model(), together.set);
+  if (!changed || !WhatDoesNotFit(limits.Memory(predictor.model(), *changed)).empty()) {
+    return std::nullopt;
+  }
   const Result<Prediction> prediction = predictor.Predict(together.set);
   if (!prediction || !prediction->possible) return std::nullopt;
   if (prediction->speedup < best[0]->predicted_speedup * (1 + kLeastGain)) return std::nullopt;
@@ -141,7 +151,9 @@ std::optional<Together> TryTogether(const Predictor& predictor, const Advice& ad
 
 Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan& span,
                              bool quick) {
-  WhatIf what_if{std::move(run), span, {}, {}, {}, {}, 0};
+  Result<PoolLimits> limits = PoolLimits::Read(store, run, span);
+  if (!limits) return limits.error();
+  WhatIf what_if{std::move(run), span, std::move(*limits), {}, {}, {}, {}, 0};
   if (!span.abstain.empty()) {
     what_if.replay.refused = span.abstain;
     return what_if;
@@ -192,6 +204,7 @@ Recommendation Recommend(const WhatIf& what_if, const Prediction& prediction,
     r.device_seconds_per_token =
         (changed->compute.workers + changed->update.workers) / r.predicted_tokens_per_second;
   }
+  if (changed) r.memory = what_if.limits.Memory(model, *changed);
   const double saved = prediction.baseline_seconds - prediction.step_seconds;
   if (saved > 0) r.pays_back_after_steps = std::ceil(kRestartSeconds / saved);
   for (const auto& [knob, value] : changes) {
@@ -217,14 +230,19 @@ Advice Search(const WhatIf& what_if, bool quick) {
   const Predictor predictor(*what_if.calibrated, what_if.measured, quick ? 3 : 7);
   const Model& model = predictor.model();
   advice.producer = model.compute.name;
-  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", PoolRatios(what_if.run, predictor));
+  std::string none;
+  std::vector<Candidate> ratios = PoolRatios(what_if.limits, predictor, none);
+  if (none.empty()) none = "the idler pool has no worker to give";
+  advice.pool_ratio = Try(what_if, predictor, "pool_ratio", std::move(ratios), none);
   for (const LinkModel* link : {&model.gradients, &model.weights}) {
     std::vector<Candidate> codecs;
     if (link->codec.name == "none") codecs.push_back({{{link->name + ".codec", "bf16"}}});
-    advice.compression[link->name] = Try(what_if, predictor, "compression", std::move(codecs));
-    advice.buffer_depth[link->name] = Try(what_if, predictor, "buffer_depth", Depths(*link));
+    advice.compression[link->name] =
+        Try(what_if, predictor, "compression", std::move(codecs), "the link is compressed already");
+    advice.buffer_depth[link->name] = Try(what_if, predictor, "buffer_depth", Depths(*link),
+                                          "its buffers are as deep as is useful already");
   }
-  advice.together = TryTogether(predictor, advice);
+  advice.together = TryTogether(what_if.limits, predictor, advice);
   return advice;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "advisor/advice.h"
+#include "advisor/pool_limits.h"
 #include "advisor/prediction.h"
 #include "advisor/run_data.h"
 #include "store/store.h"
@@ -11,6 +12,7 @@ namespace poolscope {
 struct WhatIf {
   RunData run;
   AnalysedSpan span;
+  PoolLimits limits;
   EventRecords records;
   Replay replay;
   std::optional<Calibrated> calibrated;  // absent where replay.refused says why
@@ -19,7 +21,8 @@ struct WhatIf {
 };
 Result<WhatIf> PrepareWhatIf(const Store& store, RunData run, const AnalysedSpan& span, bool quick);
 
-// Tries pool ratios of the same devices, buffer depths to 16 and bf16, each alone; what pays.
+// Tries pool ratios of the same devices, buffer depths to 16 and bf16, each alone; what pays, of
+// what the pools' limits allow.
 Advice Search(const WhatIf& what_if, bool quick);
 
 // The recommendation that a prediction amounts to.

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "advisor/report_json.h"
+
 namespace poolscope {
 namespace {
 
@@ -65,6 +67,12 @@ WhatIfResult AskWhatIf(const Store& store, const std::string& run_id, const Chan
   answer.producer = predictor.model().compute.name;
   answer.updater = predictor.model().update.name;
   answer.change = Recommend(*what_if, *prediction, "what_if", changes);
+  const Result<Model> changed = WithChanges(predictor.model(), changes);
+  const std::string why_not =
+      changed ? what_if->limits.WhyNot(predictor.model(), *changed) : std::string();
+  for (const std::string& limit : {why_not, WhatDoesNotFit(answer.change->memory)}) {
+    if (!limit.empty()) answer.limits.push_back(limit);
+  }
   return {std::move(answer), {}};
 }
 
@@ -99,6 +107,10 @@ std::string WhatIfAsText(const WhatIfAnswer& answer) {
   pool(answer.producer, p.before.compute, p.after.compute);
   pool(answer.updater, p.before.update, p.after.update);
   if (!change.apply.empty()) fmt::format_to(out, "apply     {}\n", change.apply);
+  for (const MemoryEstimate& need : change.memory) {
+    fmt::format_to(out, "memory    {}\n", MemoryAsText(need));
+  }
+  for (const std::string& limit : answer.limits) fmt::format_to(out, "LIMIT     {}\n", limit);
   for (const std::string& value : change.assumed) fmt::format_to(out, "assumed   {}\n", value);
   return text;
 }
@@ -132,6 +144,8 @@ std::string WhatIfAsJson(const WhatIfAnswer& answer) {
         {"predicted_tokens_per_second", change.predicted_tokens_per_second > 0
                                             ? Number(change.predicted_tokens_per_second)
                                             : Json(nullptr)},
+        {"memory", MemoryAsJson(change.memory)},
+        {"limits", answer.limits},
         {"apply", change.apply},
         {"assumed", change.assumed}};
   }

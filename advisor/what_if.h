@@ -20,6 +20,7 @@ struct WhatIfAnswer {
   Changes changes;
   std::optional<Prediction> prediction;  // none where the replay refuses or it stands still
   std::optional<Recommendation> change;  // the prediction in the words of the report
+  std::vector<std::string> limits;       // why the change cannot be made all the same
   std::string refused;                   // why there is no prediction
 };
 

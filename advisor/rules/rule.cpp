@@ -46,6 +46,13 @@ void Conclude(Finding& finding, const RuleInput& input, const Option* option) {
   } else {
     finding.abstained = "no change of this kind was tried";
   }
+  if (option != nullptr && !option->no_memory.empty() && finding.abstained != option->no_memory) {
+    finding.evidence.push_back({.text = "left out, " + option->no_memory,
+                                .subject = finding.subject,
+                                .begin_ns = input.span.begin_ns,
+                                .end_ns = input.span.end_ns,
+                                .numbers = {}});
+  }
 }
 
 Finding Abstain(const std::string& rule, const RuleInput& input) {

@@ -56,8 +56,16 @@ TEST_F(PoolBlocks, ReplicasDivideTheBatch) {
 TEST_F(PoolBlocks, PoolsOfDifferentDevices_ExchangeNone) {
   scenario_.settings = {{"compute.device_type", "h100"}, {"update.device_type", "cpu"}};
   EXPECT_FALSE(Recommended().has_value());
-  EXPECT_THAT(abstained_, ::testing::HasSubstr("no worker to give"));
+  EXPECT_THAT(abstained_, ::testing::HasSubstr("h100, those of update cpu: they exchange none"));
   scenario_.settings["update.device_type"] = "h100";
+  EXPECT_TRUE(Recommended().has_value());
+}
+
+// What the job itself says of its devices counts where no mapping does.
+TEST_F(PoolBlocks, DevicesAsTheJobTellsThem_AreOfTypes) {
+  scenario_.settings = {{"compute.device", "cuda:0"}, {"update.device", "cpu"}};
+  EXPECT_FALSE(Recommended().has_value());
+  scenario_.settings["update.device"] = "cuda:1";
   EXPECT_TRUE(Recommended().has_value());
 }
 

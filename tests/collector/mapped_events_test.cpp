@@ -188,7 +188,7 @@ TEST_F(MappedEventsTest, MappedMessages_ExplainTheWaitsThatTheyEnd) {
 }
 
 TEST_F(MappedEventsTest, JobWithoutAnnotations_GetsAPredictionThatSaysWhatWasInferred) {
-  Map(kSyncMapping);
+  Map(std::string(kSyncMapping) + "[[pool]]\nname = 'update'\nmemory_bytes = 5000000\n");
   RunSyncJob(80);
   const auto store = OpenStore();
   const auto report = BuildReport(*store, "");
@@ -211,6 +211,9 @@ TEST_F(MappedEventsTest, JobWithoutAnnotations_GetsAPredictionThatSaysWhatWasInf
   EXPECT_GT(asked.answer->change->predicted_step_seconds, 0.0290);
   EXPECT_THAT(asked.answer->change->assumed, Contains(HasSubstr("by when they ran")));
   EXPECT_THAT(ReportAsText(*report), HasSubstr("inferred: gradients.sequence: each stage's"));
+  const WhatIfResult deep = AskWhatIf(*store, "", {{"gradients.depth", "4"}});
+  ASSERT_TRUE(deep.answer.has_value()) << deep.error.message;  // 4 x 1 MB in, 2 MB out
+  EXPECT_THAT(deep.answer->limits, Contains(HasSubstr("would need 0.006 GB, more than its 0.005")));
 }
 
 TEST_F(MappedEventsTest, RestartedCollector_TakesUpWhatTheMappingMadeOfTheEvents) {
