@@ -7,17 +7,13 @@
 #include <utility>
 
 #include "reference-trainer/coordinator_remote.h"
-#include "reference-trainer/cuda/nccl_wire.h"
 #include "reference-trainer/host_fed_device.h"
+#include "reference-trainer/links_of_run.h"
 #include "reference-trainer/local_coordinator.h"
-#include "reference-trainer/lossy_link.h"
 #include "reference-trainer/model/adamw.h"
 #include "reference-trainer/model/cpu_replica.h"
 #include "reference-trainer/model/cpu_shard.h"
-#include "reference-trainer/shaped_link.h"
 #include "reference-trainer/slow_device.h"
-#include "reference-trainer/transport_link.h"
-#include "reference-trainer/wire_link.h"
 
 namespace poolscope::trainer {
 namespace {
@@ -88,7 +84,12 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
   for (const Departure& each : options.schedule.update_kills) {
     update_deaths[each.worker].push_back(each);
   }
-  MakeLinks(transport);
+  LinksOfRun links = MakeLinks(options, annotations, placement, Pointers(compute_signals),
+                               Pointers(update_signals), transport,
+                               [this](const std::string& message) { coordinator->Fail(message); });
+  gradients = std::move(links.gradients);
+  weights = std::move(links.weights);
+  all_reduce = std::move(links.all_reduce);
   if (options.gradient_buckets > 1) {
     std::vector<uint64_t> bytes;
     for (size_t i = 0; i < shards_.size(); ++i) bytes.push_back(GradientBytes(i));
@@ -126,65 +127,6 @@ void Job::MakeCoordinator(Transport* transport) {
                                [this](uint64_t worker) { weights->Close(worker); }});
   if (transport) coordinator_server = std::make_unique<CoordinatorServer>(*local, *transport);
   coordinator = std::move(local);
-}
-
-void Job::MakeLinks(Transport* transport) {
-  const auto& [gradients_shape, gradients_codec] = options_.gradients;
-  const auto& [weights_shape, weights_codec] = options_.weights;
-  Link::Shape ring = options_.all_reduce.hop;
-  ring.lanes = placement.compute_workers;  // each hop is a wire of its own
-  const auto fail = [this](const std::string& message) { coordinator->Fail(message); };
-  if (options_.transport == TransportKind::kNccl) {
-    const auto join = [&](const char* name, const Link::Shape& shape, PoolRole from, PoolRole to) {
-      const auto senders = CudaDevicesOf(options_, from), receivers = CudaDevicesOf(options_, to);
-      const auto& signals = to == PoolRole::kCompute ? compute_signals : update_signals;
-      return std::make_unique<WireLink>(
-          name, shape, senders.size(), Pointers(signals),
-          [senders, receivers] { return MakeNcclWire(senders, receivers); }, fail);
-    };
-    gradients = join("gradients", gradients_shape, PoolRole::kCompute, PoolRole::kUpdate);
-    weights = join("weights", weights_shape, PoolRole::kUpdate, PoolRole::kCompute);
-    if (options_.all_reduce.on) {
-      all_reduce = join("allreduce", ring, PoolRole::kCompute, PoolRole::kCompute);
-    }
-    return;
-  }
-  if (!transport) {
-    const ReliabilityOptions& reliability = options_.reliability;
-    gradients =
-        MakeLink(options_.gradients_link(), gradients_shape, reliability, reliability.gradients,
-                 options_.seed, placement.compute_workers, Pointers(update_signals), fail);
-    weights = MakeLink("weights", weights_shape, reliability, reliability.weights, options_.seed,
-                       options_.update_workers, Pointers(compute_signals), fail);
-    if (options_.all_reduce.on) {
-      all_reduce = std::make_unique<ShapedLink>("allreduce", ring, placement.compute_workers,
-                                                Pointers(compute_signals));
-    }
-    return;
-  }
-  constexpr int kGradientsTag = 16, kWeightsTag = kGradientsTag + TransportLink::kTags,
-                kAllReduceTag = kWeightsTag + TransportLink::kTags;
-  std::vector<int> compute_ranks, update_ranks;
-  std::vector<TransportLink::Receiver> compute, update;
-  for (uint64_t i = 0; i < placement.compute_workers; ++i) {
-    compute_ranks.push_back(placement.OfCompute(i));
-    const bool here = compute_ranks.back() == placement.rank;
-    compute.push_back({compute_ranks.back(), here ? compute_signals[i].get() : nullptr});
-  }
-  for (uint64_t i = 0; i < options_.update_workers; ++i) {
-    update_ranks.push_back(placement.OfUpdate(i));
-    const bool here = update_ranks.back() == placement.rank;
-    update.push_back({update_ranks.back(), here ? update_signals[i].get() : nullptr});
-  }
-  gradients =
-      std::make_unique<TransportLink>("gradients", gradients_shape, compute_ranks, update,
-                                      *transport, kGradientsTag, annotations.gradients_codec);
-  weights = std::make_unique<TransportLink>("weights", weights_shape, update_ranks, compute,
-                                            *transport, kWeightsTag, annotations.weights_codec);
-  if (options_.all_reduce.on) {
-    all_reduce = std::make_unique<TransportLink>("allreduce", ring, compute_ranks, compute,
-                                                 *transport, kAllReduceTag, nullptr);
-  }
 }
 
 std::unique_ptr<Device> Job::MakeDevice(PoolRole pool, size_t index) const {

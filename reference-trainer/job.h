@@ -123,7 +123,6 @@ class Job {
 
  private:
   void MakeCoordinator(Transport* transport);
-  void MakeLinks(Transport* transport);
   std::unique_ptr<Device> MakeEmulatedDevice(PoolRole pool, size_t index) const;
   uint64_t ShardBytes(size_t index, uint64_t emulated_bytes) const;
 
