@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <iterator>
 
@@ -15,13 +14,12 @@ namespace {
 
 constexpr uint32_t kLastKnownKind = 54;  // of CUDA 13.0; what we did not ask for is left alone
 constexpr uint32_t kSerialKernel = 3;    // where another client asked for it in place of ours
-constexpr uint32_t kAnyStream = ~0u;
+constexpr uint32_t kNone = ~0u;          // in place of a stream, a context or a device
 
 // How far times of the device, which are interpolated, may be off those of the host.
 constexpr uint64_t kSlackNs = 50'000'000;
 
 constexpr uint32_t kRoundsToWait = 10;
-constexpr uint32_t kPatienceMs = 1000;
 
 enum Memory : uint32_t {
   kUnknown,
@@ -71,6 +69,16 @@ const char* OverheadName(uint32_t type) {
   return kOverheads[index < std::size(kOverheads) ? index : 0];
 }
 
+// What Finish needs of something that happened at one time, to a device as a whole.
+struct Instant {
+  uint64_t start, end;
+  uint32_t device, context, stream, correlation;
+};
+template <typename T>
+Instant AtOnce(const T& source) {
+  return {source.start, source.start, source.device, 0, kNone, source.correlation};
+}
+
 uint64_t Mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e3779b97f4a7c15;
   return hash ^ hash >> 29;
@@ -104,7 +112,7 @@ bool Decoder::Init(const Library* library, Launches* launches, bool late_launche
   late_launches_ = late_launches;
   waiting_ = Map<Waiting>(kMaxWaiting);
   seen_ = Map<uint64_t>(kSeen);
-  return waiting_ != nullptr && seen_ != nullptr;
+  return waiting_ != nullptr && seen_ != nullptr && holdings_.Init();
 }
 
 // Calls each(record, bytes) for all; false: the library did not know how to go on.
@@ -210,6 +218,32 @@ void Decoder::DecodeOne(ThreadWriter& writer, const uint32_t* at, size_t bytes,
       fields[4] = set->bytes;
       return Finish(writer, *set, &record, clock);
     }
+    case Kind::kMemory: {
+      const auto* memory = as(static_cast<const MemoryRecord*>(nullptr));
+      if (memory == nullptr) return;
+      if (memory->operation - 1 > 1) return writer.Lose(LossCause::kDeviceUnknown);
+      MemoryKind of = memory->memory < uint32_t(MemoryKind::kPool) ? MemoryKind(memory->memory)
+                                                                   : MemoryKind::kUnknown;
+      if (memory->is_async != 0 && of == MemoryKind::kDevice) of = MemoryKind::kPool;
+      NameMemory(MemoryOperation(memory->operation), of, &record);
+      fields[kBytesField] = memory->bytes;
+      fields[kAddressField] = memory->address;
+      fields[kStreamField] = memory->stream == kNone ? kNoStream : memory->stream;
+      fields[kPoolField] = memory->pool;
+      fields[kPoolBytesField] = memory->pool_type == kLocalPool ? memory->pool_bytes : 0;
+      fields[kVariableField] = NameOf(writer, memory->variable);
+      return Finish(writer, AtOnce(*memory), &record, clock);
+    }
+    case Kind::kMemoryPool: {
+      const auto* pool = as(static_cast<const MemoryPoolRecord*>(nullptr));
+      if (pool == nullptr) return;
+      if (pool->operation - 1 > 2) return writer.Lose(LossCause::kDeviceUnknown);
+      NameMemory(MemoryOperation(pool->operation + 2), MemoryKind::kPool, &record);
+      fields[kStreamField] = kNoStream;
+      fields[kPoolField] = pool->pool;
+      fields[kPoolBytesField] = pool->pool_type == kLocalPool ? pool->pool_bytes : 0;
+      return Finish(writer, AtOnce(*pool), &record, clock);
+    }
     case Kind::kSynchronization: {
       const auto* wait = as(static_cast<const SynchronizationRecord*>(nullptr));
       if (wait == nullptr) return;
@@ -258,10 +292,10 @@ void Decoder::Finish(ThreadWriter& writer, const T& source, Record* record,
   record->start_ns = source.start;
   record->end_ns = source.end;
   record->context = source.context;
-  record->stream = source.stream == kAnyStream ? kNoStream : source.stream;
+  record->stream = source.stream == kNone ? kNoStream : source.stream;
   record->fields[kCorrelationField] = source.correlation;
   if constexpr (requires { source.device; }) {
-    record->device = source.device;
+    record->device = source.device == kNone ? kNoDevice : source.device;
     Learn(source.context, source.device);
   } else {
     record->device = DeviceOf(source.context);
@@ -287,7 +321,8 @@ void Decoder::WriteAsLaunched(ThreadWriter& writer, const Launch& launch, const 
     record->fields[kRangeOpenIdField] = launch.open_id;
   }
   if (record->type == RecordType::kKernel) record->fields[kQueuedField] = launch.called_ns;
-  Put(writer, *record);
+  if (record->type == RecordType::kMemory) TakeMove(writer, *record);
+  Write(writer, *record);
 }
 
 void Decoder::FinishRound(ThreadWriter& writer, const DeviceClock& clock, bool all) {
@@ -303,19 +338,7 @@ void Decoder::FinishRound(ThreadWriter& writer, const DeviceClock& clock, bool a
     }
   }
   waiting_count_ = kept;
-}
-
-// The thread is our own and may wait for the collector; CUPTI's buffers, which are bounded, wait
-// with it. Where nobody makes room, records are lost without waiting until somebody does.
-void Decoder::Put(ThreadWriter& writer, const Record& record) {
-  bool room = writer.HasRoom(1 + kMaxRecordFields);
-  for (uint32_t i = 0; !room && patient_ && i < kPatienceMs; ++i) {
-    const timespec pause = {0, 1'000'000};
-    nanosleep(&pause, nullptr);
-    room = writer.HasRoom(1 + kMaxRecordFields);
-  }
-  patient_ = room;
-  Write(writer, record);
+  holdings_.Settle(writer);
 }
 
 void Decoder::NameCopy(uint32_t from, uint32_t to, Record* record) {
@@ -332,11 +355,37 @@ void Decoder::NameCopy(uint32_t from, uint32_t to, Record* record) {
   record->fields[kToField] = name.to;
 }
 
+void Decoder::NameMemory(MemoryOperation operation, MemoryKind memory, Record* record) {
+  constexpr const char* kOperations[] = {"", "allocate", "release", "create", "destroy", "trim"};
+  constexpr const char* kKinds[] = {"unknown", "pageable",      "pinned",         "device", "array",
+                                    "managed", "device static", "managed static", "pool"};
+  static_assert(std::size(kOperations) == kMemoryOperations && std::size(kKinds) == kMemoryKinds);
+  MemoryName& name = memory_names_[size_t(operation)][size_t(memory)];
+  if (name.event == 0) {
+    char event[40];
+    snprintf(event, sizeof(event), "%s %s", kOperations[size_t(operation)], kKinds[size_t(memory)]);
+    name = {InternText(event), InternText(kKinds[size_t(memory)])};
+  }
+  record->type = RecordType::kMemory;
+  record->operation = operation;
+  record->memory = memory;
+  record->name = name.event;
+  record->fields[kMemoryKindField] = name.kind;
+}
+
+void Decoder::TakeMove(ThreadWriter& writer, const Record& record) {
+  const uint64_t* fields = record.fields;
+  holdings_.Add(writer, {record.start_ns, record.operation, record.memory, record.device,
+                         fields[kAddressField], fields[kBytesField], fields[kPoolField],
+                         fields[kPoolBytesField]});
+}
+
 bool Decoder::SeenBefore(const Record& record) {
   uint64_t hash = Mix(Mix(0, record.start_ns), record.end_ns);
   hash = Mix(hash, record.fields[kCorrelationField] | record.stream << 32);
   hash = Mix(hash, record.context | uint64_t{record.name} << 32);
   if (record.type == RecordType::kKernel) hash = Mix(hash, record.fields[kGraphNodeField]);
+  if (record.type == RecordType::kMemory) hash = Mix(hash, record.fields[kAddressField]);
   uint64_t& seen = seen_[hash >> 49];
   if (seen == hash) return true;
   seen = hash;
@@ -349,6 +398,7 @@ uint64_t Decoder::DeviceOf(uint32_t context) const {
 }
 
 void Decoder::Learn(uint32_t context, uint32_t device) {
+  if (context == 0) return;
   contexts_[context % kContexts] = {context, device};
   if (device < 64) devices_ |= uint64_t{1} << device;
 }

@@ -40,7 +40,7 @@ class Decoder {
   uint64_t Count(uint8_t* buffer, size_t valid_bytes);
 
   uint64_t devices() const { return devices_; }  // that were seen, of the first 64, as bits
-  bool waits() const { return waiting_count_ != 0; }
+  bool waits() const { return waiting_count_ != 0 || holdings_.waits(); }
 
   // The round's end: writes what waited for its launch in vain for some rounds, or, if `all`,
   // whatever waits.
@@ -59,15 +59,20 @@ class Decoder {
   void Finish(ThreadWriter& writer, const T& source, Record* record, const DeviceClock& clock);
   void WriteAsLaunched(ThreadWriter& writer, const Launch& launch, const DeviceClock& clock,
                        Record* record);
-  void Put(ThreadWriter& writer, const Record& record);
   bool SeenBefore(const Record& record);
   void NameCopy(uint32_t from, uint32_t to, Record* record);
+  void NameMemory(MemoryOperation operation, MemoryKind memory, Record* record);
+  void TakeMove(ThreadWriter& writer, const Record& record);
   uint64_t DeviceOf(uint32_t context) const;
   void Learn(uint32_t context, uint32_t device);
 
   static constexpr uint32_t kMemories = 7;
   struct CopyName {
     uint32_t event, from, to;  // string ids, 0: not interned yet
+  };
+
+  struct MemoryName {
+    uint32_t event, kind;  // string ids, 0: not interned yet
   };
 
   static constexpr uint32_t kMaxWaiting = 8192;
@@ -77,11 +82,12 @@ class Decoder {
   const Library* library_ = nullptr;
   Launches* launches_ = nullptr;
   bool late_launches_ = false;
-  bool patient_ = true;  // the ring had room, or has had some since
   uint64_t devices_ = 0;
   Waiting* waiting_ = nullptr;
   uint32_t waiting_count_ = 0;
   CopyName copy_names_[kMemories][kMemories] = {};
+  MemoryName memory_names_[kMemoryOperations][kMemoryKinds] = {};
+  Holdings holdings_;
   uint64_t* seen_ = nullptr;  // fingerprints of the newest records
   struct {
     uint32_t context, device;

@@ -27,6 +27,8 @@ enum class Kind : uint32_t {
   kOverhead = 17,
   kMemcpyPeer = 22,
   kSynchronization = 38,
+  kMemory = 49,  // CUPTI_ACTIVITY_KIND_MEMORY2
+  kMemoryPool = 50,
 };
 
 // --- Records ---
@@ -99,6 +101,39 @@ struct SynchronizationRecord {
   uint32_t event;
 };
 static_assert(sizeof(SynchronizationRecord) == 40);
+
+// What an allocation or a release of memory says; it happens at one time.
+inline constexpr uint32_t kLocalPool = 1;  // CUpti_ActivityMemoryPoolType
+struct MemoryRecord {
+  uint32_t kind;
+  uint32_t operation;  // CUpti_ActivityMemoryOperationType
+  uint32_t memory;     // CUpti_ActivityMemoryKind
+  uint32_t correlation;
+  uint64_t address, bytes;
+  uint64_t start;
+  uint64_t program_counter;
+  uint32_t process, device, context, stream;  // ~0: none
+  const char* variable;                       // of static memory, else null
+  uint32_t is_async, padding;
+  uint32_t pool_type, pool_padding;
+  uint64_t pool;  // its address
+  uint64_t release_threshold;
+  uint64_t pool_bytes;  // of local pools: what it has reserved
+};
+static_assert(sizeof(MemoryRecord) == 112);
+
+struct MemoryPoolRecord {
+  uint32_t kind;
+  uint32_t operation;  // CUpti_ActivityMemoryPoolOperationType
+  uint32_t pool_type;
+  uint32_t correlation;
+  uint32_t process, device;
+  uint64_t kept_bytes;
+  uint64_t pool, pool_bytes;
+  uint64_t release_threshold;
+  uint64_t start;
+};
+static_assert(sizeof(MemoryPoolRecord) == 64);
 
 inline constexpr uint32_t kObjectThread = 2;  // CUPTI_ACTIVITY_OBJECT_THREAD
 

@@ -1,6 +1,7 @@
 #include "agent/cupti_record.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include <iterator>
 
@@ -49,6 +50,19 @@ constexpr Type kTypes[kRecordTypes] = {
       {"from_device"},
       {"to_device"}}},
     {"cuda.memset", 5, {{"correlation"}, {"launch_tid"}, kRange, {"range_open_id"}, {"bytes"}}},
+    {"cuda.memory",
+     11,
+     {{"correlation"},
+      {"launch_tid"},
+      kRange,
+      {"range_open_id"},
+      {"bytes"},
+      {"kind", FieldType::kString},
+      {"address"},
+      {"stream"},
+      {"pool"},
+      {"pool_bytes"},
+      {"variable", FieldType::kString}}},
     {"cuda.synchronization", 3, {{"correlation"}, {"launch_tid"}, {"kind", FieldType::kString}}},
     {"cuda.overhead", 2, {{"kind", FieldType::kString}, {"launch_tid"}}},
 };
@@ -57,6 +71,23 @@ constexpr Type kTypes[kRecordTypes] = {
 bool defined = false;
 uint32_t domain = 0;
 uint32_t schemas[kRecordTypes];
+
+constexpr uint32_t kPatienceMs = 1000;
+constexpr uint64_t kMemoryNumber = kNoStream - 1;  // of the lanes of memory, in place of a stream
+
+// Waits for the collector to make room for the largest record; CUPTI's buffers, which are bounded,
+// wait with the thread. Where nobody makes room, records are lost without waiting until somebody
+// does.
+void AwaitRoom(ThreadWriter& writer) {
+  static bool patient = true;
+  bool room = writer.HasRoom(1 + kMaxRecordFields);
+  for (uint32_t i = 0; !room && patient && i < kPatienceMs; ++i) {
+    const timespec pause = {0, 1'000'000};
+    nanosleep(&pause, nullptr);
+    room = writer.HasRoom(1 + kMaxRecordFields);
+  }
+  patient = room;
+}
 
 // The lanes used last, by the one thread that writes.
 struct KnownLane {
@@ -67,23 +98,30 @@ struct KnownLane {
 KnownLane known_lanes[64];
 
 uint32_t LaneFor(const Record& record) {
-  const uint64_t mixed = record.stream * 5 + record.context * 17 + record.device * 29;
+  const bool memory = record.type == RecordType::kMemory;
+  const uint64_t stream = memory ? kMemoryNumber : record.stream;
+  const uint64_t mixed = stream * 5 + record.context * 17 + record.device * 29;
   KnownLane& known = known_lanes[mixed % std::size(known_lanes)];
-  if (known.known && known.stream == record.stream && known.context == record.context &&
+  if (known.known && known.stream == stream && known.context == record.context &&
       known.device == record.device) {
     return known.lane;
   }
   char name[96];
   int bytes = record.type == RecordType::kOverhead ? snprintf(name, sizeof(name), "CUDA overhead")
-              : record.device == kNoDevice
-                  ? snprintf(name, sizeof(name), "context %lu", record.context)
-                  : snprintf(name, sizeof(name), "device %lu", record.device);
-  if (record.stream != kNoStream) {
-    snprintf(name + bytes, sizeof(name) - static_cast<size_t>(bytes), " stream %lu", record.stream);
+              : record.device != kNoDevice
+                  ? snprintf(name, sizeof(name), "device %lu", record.device)
+              : memory ? snprintf(name, sizeof(name), "host")
+                       : snprintf(name, sizeof(name), "context %lu", record.context);
+  char* end = name + bytes;
+  const size_t left = sizeof(name) - static_cast<size_t>(bytes);
+  if (memory) {
+    snprintf(end, left, " memory");
+  } else if (stream != kNoStream) {
+    snprintf(end, left, " stream %lu", stream);
   }
-  const uint32_t lane = LaneOf(
-      {InternText(name), LaneKind::kDeviceStream, record.device, record.context, record.stream});
-  known = {record.device, record.context, record.stream, lane, lane != kNoLane};
+  const uint32_t lane =
+      LaneOf({InternText(name), LaneKind::kDeviceStream, record.device, record.context, stream});
+  known = {record.device, record.context, stream, lane, lane != kNoLane};
   return lane;
 }
 
@@ -108,6 +146,7 @@ void DefineRecords() {
 uint32_t RecordDomain() { return domain; }
 
 void Write(ThreadWriter& writer, const Record& record) {
+  AwaitRoom(writer);
   const uint32_t lane = LaneFor(record);
   if (lane == kNoLane) return writer.Lose(LossCause::kOpenTableFull);
   const auto type = static_cast<uint32_t>(record.type);
@@ -119,6 +158,25 @@ void Write(ThreadWriter& writer, const Record& record) {
   payload.words = 1 + count;
   payload.groups = words;
   writer.Activity(lane, domain, record.name, 0, record.start_ns, record.end_ns, true, payload);
+}
+
+uint32_t DefineCounter(uint64_t device, const char* name) {
+  char text[96];
+  if (device == kNoDevice) {
+    snprintf(text, sizeof(text), "host.%s", name);
+  } else {
+    snprintf(text, sizeof(text), "device %lu.%s", device, name);
+  }
+  const uint32_t counter = InternText(text);
+  const uint32_t definition[2] = {domain, 1};
+  session.Define(DefinitionKind::kCounter, counter, definition, sizeof(definition), domain);
+  return counter;
+}
+
+void WriteCounter(ThreadWriter& writer, uint32_t counter, uint64_t at_ns,
+                  const EventPayload& value) {
+  AwaitRoom(writer);
+  writer.Past(RecordKind::kCounter, domain, counter, 0, at_ns, 0, true, value);
 }
 
 }  // namespace poolscope::agent::cupti

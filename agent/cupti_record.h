@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "agent/cupti_memory.h"
 #include "agent/process.h"
 
 // Device activity as it is written into the session: on the lane of its stream, in domain "cuda",
@@ -9,8 +10,8 @@
 
 namespace poolscope::agent::cupti {
 
-enum class RecordType : uint32_t { kKernel, kCopy, kMemset, kSynchronization, kOverhead };
-inline constexpr uint32_t kRecordTypes = 5;
+enum class RecordType : uint32_t { kKernel, kCopy, kMemset, kMemory, kSynchronization, kOverhead };
+inline constexpr uint32_t kRecordTypes = 6;
 inline constexpr uint32_t kMaxRecordFields = 11;
 
 // Where the fields stand that say who launched it: the thread in all types, the others in those
@@ -19,7 +20,10 @@ inline constexpr uint32_t kCorrelationField = 0, kLaunchTidField = 1;
 inline constexpr uint32_t kRangeField = 2, kRangeOpenIdField = 3;
 inline constexpr uint32_t kGraphNodeField = 9, kQueuedField = 10;  // of kKernel
 inline constexpr uint32_t kFromField = 5, kToField = 6;            // of kCopy
-inline constexpr uint32_t kOverheadKindField = 0;                  // of kOverhead
+inline constexpr uint32_t kBytesField = 4, kMemoryKindField = 5;   // of kMemory, as are these:
+inline constexpr uint32_t kAddressField = 6, kStreamField = 7, kPoolField = 8;
+inline constexpr uint32_t kPoolBytesField = 9, kVariableField = 10;
+inline constexpr uint32_t kOverheadKindField = 0;  // of kOverhead
 
 // Of a context as a whole, in place of a stream.
 inline constexpr uint64_t kNoStream = ~uint64_t{0};
@@ -32,13 +36,21 @@ struct Record {
   uint64_t stream = 0;
   uint64_t start_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC
   uint64_t fields[kMaxRecordFields] = {};
+  MemoryOperation operation = MemoryOperation::kNone;  // of kMemory, as is this:
+  MemoryKind memory = MemoryKind::kUnknown;
 };
 
 // Defines the domain and the payload schemas, once; inside a Registering.
 void DefineRecords();
 uint32_t RecordDomain();
 
-// Writes it into the writer's ring, inside an Inside. One thread alone calls it.
+// Writes it into the writer's ring, inside an Inside. One thread alone calls these, our own: they
+// may wait for the collector, a second at most.
 void Write(ThreadWriter& writer, const Record& record);
+
+// A counter of the domain, "device 0.NAME" or "host.NAME" where there is no device; a string id.
+uint32_t DefineCounter(uint64_t device, const char* name);
+void WriteCounter(ThreadWriter& writer, uint32_t counter, uint64_t at_ns,
+                  const EventPayload& value);
 
 }  // namespace poolscope::agent::cupti

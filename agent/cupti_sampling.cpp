@@ -190,13 +190,8 @@ bool DeviceSampling::Choose(const char* chip, uint32_t device, Reason* why) {
     other.host = initialize.host;
     if (Call(kHostAddMetrics, &add, add.count) == kSuccess && MakeConfig(initialize.host)) {
       std::swap(host_, other.host);
-      char name[96];
-      snprintf(name, sizeof(name), "device %u.%s", device, metric.counter);
-      counters_[count_] = InternText(name);
+      counters_[count_] = DefineCounter(device, metric.counter);
       scales_[count_] = metric.scale;
-      const uint32_t counter[2] = {RecordDomain(), 1};
-      session.Define(DefinitionKind::kCounter, counters_[count_], counter, sizeof(counter),
-                     RecordDomain());
       ++count_;
     }
     if (other.host != nullptr) Call(kHostDeinitialize, &other, other.host);
@@ -260,8 +255,7 @@ bool DeviceSampling::Read(ThreadWriter& writer, const DeviceClock& clock, Reason
       EventPayload payload;
       payload.flags = kRecordFloat;
       payload.value = std::bit_cast<uint64_t>(values[metric] * scales_[metric]);
-      writer.Past(RecordKind::kCounter, RecordDomain(), counters_[metric], 0, sample.end, 0, true,
-                  payload);
+      WriteCounter(writer, counters_[metric], sample.end, payload);
     }
   }
   SamplingDataInitialize data;  // empties it

@@ -236,10 +236,14 @@ bool StartsWith(const char* text, const char* beginning) {
   return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-// Of the calls that make a device do something, by name: their numbers differ between versions.
+// Of the calls that make a device do something, or take or give back its memory, by name: their
+// numbers differ between versions.
 void EnableLaunchCallbacks(void* subscriber) {
-  constexpr const char* kRuntime[] = {"cudaLaunch", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset"};
-  constexpr const char* kDriver[] = {"cuLaunch", "cuGraphLaunch", "cuMemcpy", "cuMemset"};
+  constexpr const char* kRuntime[] = {"cudaLaunch",    "cudaGraphLaunch", "cudaMemcpy",
+                                      "cudaMemset",    "cudaMalloc",      "cudaFree",
+                                      "cudaHostAlloc", "cudaMemPool"};
+  constexpr const char* kDriver[] = {"cuLaunch",   "cuGraphLaunch", "cuMemcpy",       "cuMemset",
+                                     "cuMemAlloc", "cuMemFree",     "cuMemHostAlloc", "cuMemPool"};
   for (const uint32_t domain : {kDriverApi, kRuntimeApi}) {
     for (uint32_t id = 1; id < kMostCallbacks; ++id) {
       const char* name = nullptr;
@@ -340,15 +344,17 @@ bool Begin(Reason* why) {
                           Kind::kSynchronization, Kind::kOverhead}) {
     library.enable(kind);
   }
+  const bool no_memory = library.enable(Kind::kMemory) != kSuccess;
+  library.enable(Kind::kMemoryPool);
   if (late_launches) {
     library.enable(Kind::kRuntime);
     library.enable(Kind::kDriver);
-    snprintf(note, sizeof(note), "CUPTI %u without callbacks, which are held by %s", version,
-             holder);
-    Say("CUPTI", note);
+    snprintf(note, sizeof(note), "CUPTI %u%s without callbacks, which are held by %s", version,
+             no_memory ? " without memory," : "", holder);
   } else {
-    snprintf(note, sizeof(note), "CUPTI %u", version);
+    snprintf(note, sizeof(note), "CUPTI %u%s", version, no_memory ? " without memory" : "");
   }
+  if (late_launches || no_memory) Say("CUPTI", note);
   recording.store(true, std::memory_order_relaxed);
   if (StartThread(why)) return true;
   recording.store(false, std::memory_order_relaxed);

@@ -24,7 +24,8 @@ inline constexpr uint32_t kMaxLanes = 4096;                     // of a session
 inline constexpr size_t kCuptiBufferBytes = size_t{512} << 10;  // about 2400 kernels
 inline constexpr uint32_t kMaxCuptiBuffers = 256;
 inline constexpr uint32_t kMaxLaunches = 1u << 17;  // remembered until their kernels are reported
-inline constexpr uint32_t kClockTriples = 64;       // the newest are kept
+inline constexpr uint32_t kMaxAllocations = 1u << 18;  // of device memory, at a time
+inline constexpr uint32_t kClockTriples = 64;          // the newest are kept
 inline constexpr double kMaxShareOfFreeTmpfs = 0.25;
 
 // Store.
@@ -37,6 +38,7 @@ static_assert(kMinRingBytes <= kRingBytes && kRingBytes <= kMaxRingBytes);
 static_assert((kRingBytes & (kRingBytes - 1)) == 0, "rings are powers of two");
 static_assert(kEventsPerChunk <= kMaxEventsPerChunk);
 static_assert((kMaxLaunches & (kMaxLaunches - 1)) == 0);
+static_assert((kMaxAllocations & (kMaxAllocations - 1)) == 0);
 static_assert(kMaxSchemaFields <= kMaxPayloadWords);
 static_assert(kMaxStringBytes < kDefinitionBytes);
 

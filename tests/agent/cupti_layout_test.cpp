@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "agent/cupti_memory.h"
 #include "agent/cupti_sampling_layout.h"
 #if CUPTI_API_VERSION >= 26
 #include <cupti_pmsampling.h>
@@ -21,6 +22,16 @@
 namespace poolscope::agent::cupti {
 namespace {
 
+#if CUPTI_API_VERSION >= 24
+using RealMemory = CUpti_ActivityMemory4;
+#else
+using RealMemory = CUpti_ActivityMemory3;
+#endif
+#if CUPTI_API_VERSION >= 130000
+using RealPool = CUpti_ActivityMemoryPool3;
+#else
+using RealPool = CUpti_ActivityMemoryPool2;
+#endif
 #if CUPTI_API_VERSION >= 130500
 using RealKernel = CUpti_ActivityKernel13;
 using RealMemcpy = CUpti_ActivityMemcpy7;
@@ -97,6 +108,49 @@ TEST(CuptiLayout, Copies_AreAsInTheHeader) {
   EXPECT_AT(MemsetRecord, correlation, RealMemset, correlationId);
 }
 
+TEST(CuptiLayout, Memory_IsAsInTheHeader) {
+  EXPECT_LE(sizeof(MemoryRecord), sizeof(RealMemory));
+  EXPECT_AT(MemoryRecord, operation, RealMemory, memoryOperationType);
+  EXPECT_AT(MemoryRecord, memory, RealMemory, memoryKind);
+  EXPECT_AT(MemoryRecord, correlation, RealMemory, correlationId);
+  EXPECT_AT(MemoryRecord, address, RealMemory, address);
+  EXPECT_AT(MemoryRecord, bytes, RealMemory, bytes);
+  EXPECT_AT(MemoryRecord, start, RealMemory, timestamp);
+  EXPECT_AT(MemoryRecord, device, RealMemory, deviceId);
+  EXPECT_AT(MemoryRecord, context, RealMemory, contextId);
+  EXPECT_AT(MemoryRecord, stream, RealMemory, streamId);
+  EXPECT_AT(MemoryRecord, variable, RealMemory, name);
+  EXPECT_AT(MemoryRecord, is_async, RealMemory, isAsync);
+  EXPECT_AT(MemoryRecord, pool_type, RealMemory, memoryPoolConfig.memoryPoolType);
+  EXPECT_AT(MemoryRecord, pool, RealMemory, memoryPoolConfig.address);
+  EXPECT_AT(MemoryRecord, pool_bytes, RealMemory, memoryPoolConfig.pool.size);
+  EXPECT_LE(sizeof(MemoryPoolRecord), sizeof(RealPool));
+  EXPECT_AT(MemoryPoolRecord, operation, RealPool, memoryPoolOperationType);
+  EXPECT_AT(MemoryPoolRecord, pool_type, RealPool, memoryPoolType);
+  EXPECT_AT(MemoryPoolRecord, correlation, RealPool, correlationId);
+  EXPECT_AT(MemoryPoolRecord, device, RealPool, deviceId);
+  EXPECT_AT(MemoryPoolRecord, pool, RealPool, address);
+  EXPECT_AT(MemoryPoolRecord, pool_bytes, RealPool, size);
+  EXPECT_AT(MemoryPoolRecord, start, RealPool, timestamp);
+  EXPECT_EQ(uint32_t{CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL}, kLocalPool);
+  const auto operation = [](uint32_t real, MemoryOperation ours) {
+    EXPECT_EQ(real, static_cast<uint32_t>(ours));
+  };
+  operation(CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_ALLOCATION, MemoryOperation::kAllocate);
+  operation(CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE, MemoryOperation::kRelease);
+  operation(CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_CREATED + 2, MemoryOperation::kCreatePool);
+  operation(CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_DESTROYED + 2, MemoryOperation::kDestroyPool);
+  operation(CUPTI_ACTIVITY_MEMORY_POOL_OPERATION_TYPE_TRIMMED + 2, MemoryOperation::kTrimPool);
+  const auto kind = [](uint32_t real, MemoryKind ours) {
+    EXPECT_EQ(real, static_cast<uint32_t>(ours));
+  };
+  kind(CUPTI_ACTIVITY_MEMORY_KIND_PINNED, MemoryKind::kPinned);
+  kind(CUPTI_ACTIVITY_MEMORY_KIND_DEVICE, MemoryKind::kDevice);
+  kind(CUPTI_ACTIVITY_MEMORY_KIND_MANAGED, MemoryKind::kManaged);
+  kind(CUPTI_ACTIVITY_MEMORY_KIND_DEVICE_STATIC, MemoryKind::kDeviceStatic);
+  kind(CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC, MemoryKind::kManagedStatic);
+}
+
 TEST(CuptiLayout, OtherRecords_AreAsInTheHeader) {
   using RealOverhead = CUpti_ActivityOverhead;
   using RealSynchronization = CUpti_ActivitySynchronization;  // later ones begin the same
@@ -155,6 +209,8 @@ TEST(CuptiLayout, Numbers_AreAsInTheHeader) {
   same(CUPTI_ACTIVITY_KIND_OVERHEAD, Kind::kOverhead);
   same(CUPTI_ACTIVITY_KIND_MEMCPY2, Kind::kMemcpyPeer);
   same(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, Kind::kSynchronization);
+  same(CUPTI_ACTIVITY_KIND_MEMORY2, Kind::kMemory);
+  same(CUPTI_ACTIVITY_KIND_MEMORY_POOL, Kind::kMemoryPool);
 }
 
 #if CUPTI_API_VERSION >= 26
@@ -223,7 +279,7 @@ TEST(CuptiLayout, RecordSizes_AreTheLibrarys) {
   ASSERT_EQ(version, uint32_t{CUPTI_API_VERSION});
   reinterpret_cast<bool (*)(const char*)>(dlsym(standin, "standin_cupti_line"))(
       ("version " + std::to_string(version)).c_str());
-  for (const uint32_t kind : {1, 2, 4, 5, 9, 10, 17, 22, 38}) {
+  for (const uint32_t kind : {1, 2, 4, 5, 9, 10, 17, 22, 38, 49, 50}) {
     alignas(8) uint8_t buffer[4096] = {};
     for (size_t at = 0; at < sizeof(buffer); at += 8) memcpy(buffer + at, &kind, 4);
     uint8_t *record = buffer, *expected = buffer;
@@ -253,6 +309,12 @@ TEST(CuptiLayout, CallbackNames_BeginAsTheAgentExpects) {
                   .starts_with("cudaGraphLaunch"));
   EXPECT_TRUE(
       name(kRuntimeApi, CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020).starts_with("cudaMemset"));
+  EXPECT_TRUE(
+      name(kRuntimeApi, CUPTI_RUNTIME_TRACE_CBID_cudaMallocAsync_v11020).starts_with("cudaMalloc"));
+  EXPECT_TRUE(name(kRuntimeApi, CUPTI_RUNTIME_TRACE_CBID_cudaFree_v3020).starts_with("cudaFree"));
+  EXPECT_TRUE(name(kDriverApi, CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2).starts_with("cuMemAlloc"));
+  EXPECT_TRUE(name(kDriverApi, CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync).starts_with("cuMemFree"));
+  EXPECT_TRUE(name(kDriverApi, CUPTI_DRIVER_TRACE_CBID_cuMemPoolTrimTo).starts_with("cuMemPool"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """A job on a device that a stand-in libcupti plays, read back with SQL from the store."""
 
 import pathlib
+import re
 import sys
 import unittest
 
@@ -41,6 +42,30 @@ class Cupti(EndToEnd):
         launcher = self.value("SELECT DISTINCT json_extract(payload, '$.launch_tid') FROM event "
                               "WHERE name = '_Z4gemmPf'")
         self.assertEqual(self.value(f"SELECT count(*) FROM thread WHERE tid = {launcher}"), 1)
+        self.assertEqual(self.losses(), {})
+
+    def test_memory_is_in_the_store_and_what_was_never_released_by_range(self):
+        self.play("cuda; push load; repeat 3 launch cudaMalloc_v3020 correlation=10; pop;"
+                  "push step; launch cudaMallocAsync_v11020 correlation=20; pop; freeze;"
+                  "allocate table address=64 bytes=16 memory=6 at=9000;"
+                  "repeat 3 allocate address=1000 bytes=500 correlation=10 at=8000;"
+                  "allocate address=9000 bytes=70 async=1 pool=7 pool_type=1 pool_bytes=4096 "
+                  "correlation=20 at=7000; release address=1000 at=6000; release address=2000 at="
+                  "5000; allocate address=1000 bytes=33 at=4000; release address=1000 at=3000")
+        most, unreleased = re.findall(
+            r"```sql\n(.*?);\n```", (ROOT / "docs" / "cupti.md").read_text(), re.DOTALL)
+        self.assertEqual({row["name"]: row["most_mb"] for row in self.sql(most)},
+                         {"device 0.allocated_bytes": 1586e-6,
+                          "device 0.allocated_device_bytes": 1516e-6,
+                          "device 0.allocated_pool_bytes": 70e-6})
+        self.assertEqual(
+            [tuple(row.values()) for row in self.sql(unreleased)],
+            [("load", "allocate device", 1, 500), ("step", "allocate pool", 1, 70)])
+        self.assertEqual(self.value("SELECT value FROM event WHERE name = "
+                                    "'device 0.allocated_bytes' ORDER BY start_ns DESC "
+                                    "LIMIT 1"), 586)
+        self.assertEqual(self.value("SELECT json_extract(payload, '$.variable') FROM event WHERE "
+                                    "name = 'allocate device static'"), "table")
         self.assertEqual(self.losses(), {})
 
     def test_what_is_lost_is_in_the_store_by_cause(self):

@@ -1,7 +1,6 @@
 // A libcupti of our own, that plays a timeline. It behaves as NVIDIA's header says: buffers asked
 // for when a record needs one and given back when full or flushed, callbacks at both ends of an
-// API call, correlation ids, one subscriber, one clock. Where each field of a record lies was
-// computed with offsetof from NVIDIA's headers, not from the agent's.
+// API call, correlation ids, one subscriber, one clock.
 //
 // Lines, `key=value` in any order after the first word; times in us of CUPTI's clock, `at` before
 // now, or absolute in ns as `start` and `end`:
@@ -14,9 +13,12 @@
 //   kernel NAME correlation=1 device=0 context=1 stream=7 at=100 for=50 ...
 //   copy bytes=1 kind=1 from=1 to=3 ..., peer from_device=0 to_device=1 ..., memset bytes=1 ...
 //   synchronize type=3 ..., overhead type=65536 tid=1 ..., context context=1 device=0
+//   allocate [VARIABLE] bytes=1 address=1 memory=3 async=0 pool=0 ..., release address=1 ...
+//   pool operation=1 pool=1 pool_bytes=1 ...
+//   refuse KIND              asked for records of this kind, it says that there are none
 //   other kind=99
 //   freeze                   `at` is before this moment from here on
-//   repeat N LINE            that often, correlation and times growing, within 40 ms
+//   repeat N LINE            that often, correlation, address and times growing, within 40 ms
 //   burst N                  so many records, and what launched each, as fast as can be
 //   deliver                  gives back the buffer as it is
 //   stall, resume            waits until a flush has begun, which takes until then
@@ -36,15 +38,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <initializer_list>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "tests/support/standin_cupti_line.h"
 
 namespace {
 
@@ -56,19 +54,32 @@ using CompleteFunction = void (*)(void*, uint32_t, uint8_t*, size_t, size_t);
 using ApiFunction = void (*)(void*, uint32_t, uint32_t, const void*);
 
 // The calls of each domain, by id; those that are no launches among them.
-const std::vector<std::string> kDriverCalls = {
-    "", "cuInit", "cuLaunchKernel", "cuMemcpyAsync", "cuMemsetD8Async", "cuGraphLaunch"};
+const std::vector<std::string> kDriverCalls = {"",
+                                               "cuInit",
+                                               "cuLaunchKernel",
+                                               "cuMemcpyAsync",
+                                               "cuMemsetD8Async",
+                                               "cuGraphLaunch",
+                                               "cuMemAlloc_v2",
+                                               "cuMemFree_v2",
+                                               "cuMemAllocAsync",
+                                               "cuMemHostAlloc"};
 const std::vector<std::string> kRuntimeCalls = {"",
                                                 "cudaGetDevice_v3020",
                                                 "cudaLaunchKernel_v7000",
                                                 "cudaMemcpyAsync_v3020",
                                                 "cudaMemsetAsync_v3020",
-                                                "cudaGraphLaunch_v10000"};
+                                                "cudaGraphLaunch_v10000",
+                                                "cudaMalloc_v3020",
+                                                "cudaFree_v3020",
+                                                "cudaMallocAsync_v11020",
+                                                "cudaHostAlloc_v3020"};
 // The driver call that a runtime call makes.
-const std::map<std::string, std::string> kMadeBy = {{"cudaLaunchKernel_v7000", "cuLaunchKernel"},
-                                                    {"cudaMemcpyAsync_v3020", "cuMemcpyAsync"},
-                                                    {"cudaMemsetAsync_v3020", "cuMemsetD8Async"},
-                                                    {"cudaGraphLaunch_v10000", "cuGraphLaunch"}};
+const std::map<std::string, std::string> kMadeBy = {
+    {"cudaLaunchKernel_v7000", "cuLaunchKernel"},  {"cudaMemcpyAsync_v3020", "cuMemcpyAsync"},
+    {"cudaMemsetAsync_v3020", "cuMemsetD8Async"},  {"cudaGraphLaunch_v10000", "cuGraphLaunch"},
+    {"cudaMalloc_v3020", "cuMemAlloc_v2"},         {"cudaFree_v3020", "cuMemFree_v2"},
+    {"cudaMallocAsync_v11020", "cuMemAllocAsync"}, {"cudaHostAlloc_v3020", "cuMemHostAlloc"}};
 
 struct State {
   uint32_t version = 130001;
@@ -85,13 +96,12 @@ struct State {
   ApiFunction callback = nullptr;
   void* user = nullptr;
   std::set<std::pair<uint32_t, uint32_t>> enabled_calls;
-  std::set<uint32_t> kinds;
+  std::set<uint32_t> kinds, refused;
 
   uint8_t* buffer = nullptr;
   size_t size = 0, used = 0;
   size_t dropped = 0;
   std::atomic<bool> stall{false}, stalled{false};
-  std::deque<std::string> names;  // of kernels, for ever
 };
 State state;
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -102,31 +112,6 @@ uint64_t Now() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec * 1'000'000'000 + now.tv_nsec + state.clock_offset_ns);
 }
-
-// By kind; 0: no record of this kind is known.
-size_t record_bytes[100];
-
-void SetSizes() {
-  const auto newest = [](std::initializer_list<std::pair<uint32_t, size_t>> sizes) {
-    size_t bytes = 0;
-    for (const auto& [since, size] : sizes) bytes = state.version >= since ? size : bytes;
-    return bytes + (state.version > 139999 ? 64 : 0);  // of a version to come
-  };
-  record_bytes[1] = newest({{0, 88}, {26, 96}, {130500, 112}});
-  record_bytes[2] = newest({{0, 88}, {130500, 104}});
-  record_bytes[4] = record_bytes[5] = 40;
-  record_bytes[9] = newest({{0, 16}, {22, 24}, {23, 32}, {130500, 40}});
-  record_bytes[3] = record_bytes[10] =
-      state.kernel_bytes != 0 ? state.kernel_bytes
-                              : newest({{0, 200}, {19, 208}, {130000, 216}, {130500, 248}});
-  record_bytes[17] = newest({{0, 40}, {21, 48}, {22, 56}});
-  record_bytes[22] = newest({{0, 96}});
-  record_bytes[38] = newest({{0, 40}, {26, 56}});
-  record_bytes[99] = 64;
-}
-[[gnu::constructor]] void SetFirstSizes() { SetSizes(); }
-
-size_t BytesOf(uint32_t kind) { return kind < 100 ? record_bytes[kind] : 0; }
 
 void Deliver() {
   if (state.buffer == nullptr) return;
@@ -157,101 +142,15 @@ void Emit(const std::vector<uint8_t>& record) {
   state.used += record.size();
 }
 
-class Bytes {
- public:
-  Bytes(uint32_t kind, const Line& line) : bytes_(BytesOf(kind)) {
-    Put(0, kind);
-    const uint64_t now = state.frozen_at != 0 ? state.frozen_at : Now();
-    start_ = line.Get("start", now - static_cast<uint64_t>(line.Real("at", 100) * 1000));
-    end_ = line.Get("end", start_ + static_cast<uint64_t>(line.Real("for", 10) * 1000));
-  }
-  template <typename T>
-  Bytes& Put(size_t offset, T value) {
-    if (offset + sizeof(T) <= bytes_.size()) memcpy(bytes_.data() + offset, &value, sizeof(T));
-    return *this;
-  }
-  Bytes& Times(size_t offset) { return Put(offset, start_).Put(offset + 8, end_); }
-  const std::vector<uint8_t>& all() const { return bytes_; }
-
- private:
-  std::vector<uint8_t> bytes_;
-  uint64_t start_, end_;
-};
-
-uint32_t U32(const Line& line, const char* key, uint32_t otherwise) {
-  return static_cast<uint32_t>(line.Get(key, otherwise));
-}
-
-void PutPlace(Bytes& bytes, const Line& line, size_t at) {
-  bytes.Put(at, U32(line, "device", 0))
-      .Put(at + 4, U32(line, "context", 1))
-      .Put(at + 8, U32(line, "stream", 7));
-}
-
-std::vector<uint8_t> Kernel(const Line& line) {
-  state.names.push_back(line.name);
-  Bytes bytes(U32(line, "kind", 10), line);
-  PutPlace(bytes.Times(16), line, 40);
-  bytes.Put(6, static_cast<uint16_t>(line.Get("registers", 32)));
-  for (size_t i = 0; i < 6; ++i) bytes.Put(52 + 4 * i, int32_t{1});
-  bytes.Put(52, U32(line, "grid_x", 1)).Put(60, U32(line, "grid_z", 1));
-  bytes.Put(64, U32(line, "block_x", 1)).Put(68, U32(line, "block_y", 1));
-  bytes.Put(76, U32(line, "static_shared", 0)).Put(80, U32(line, "dynamic_shared", 0));
-  bytes.Put(92, U32(line, "correlation", 0));
-  bytes.Put(104, line.values.count("unnamed") != 0 ? nullptr : state.names.back().c_str());
-  bytes.Put(144, line.Get("graph_node", 0)).Put(156, U32(line, "graph", 0));
-  return bytes.all();
-}
-
-std::vector<uint8_t> Copy(const Line& line) {
-  Bytes bytes(1, line);
-  PutPlace(bytes.Times(16), line, 32);
-  bytes.Put(4, static_cast<uint8_t>(line.Get("kind", 1)))
-      .Put(5, static_cast<uint8_t>(line.Get("from", 1)))
-      .Put(6, static_cast<uint8_t>(line.Get("to", 3)));
-  bytes.Put(8, line.Get("bytes", 0)).Put(44, U32(line, "correlation", 0));
-  return bytes.all();
-}
-
-void Peer(const Line& line) {
-  Bytes bytes(22, line);
-  PutPlace(bytes.Times(16), line, 32);
-  bytes.Put(4, uint8_t{10}).Put(5, uint8_t{3}).Put(6, uint8_t{3}).Put(8, line.Get("bytes", 0));
-  bytes.Put(44, U32(line, "from_device", 0)).Put(52, U32(line, "to_device", 1));
-  bytes.Put(60, U32(line, "correlation", 0));
-  Emit(bytes.all());
-}
-
-std::vector<uint8_t> Memset(const Line& line) {
-  Bytes bytes(2, line);
-  PutPlace(bytes.Times(16), line, 32);
-  bytes.Put(8, line.Get("bytes", 0)).Put(44, U32(line, "correlation", 0));
-  return bytes.all();
-}
-
-void Synchronize(const Line& line) {
-  Bytes bytes(38, line);
-  bytes.Times(8).Put(4, U32(line, "type", 3)).Put(24, U32(line, "correlation", 0));
-  bytes.Put(28, U32(line, "context", 1)).Put(32, U32(line, "stream", 7));
-  Emit(bytes.all());
-}
-
-void Overhead(const Line& line) {
-  Bytes bytes(17, line);
-  bytes.Times(24).Put(4, U32(line, "type", 0)).Put(8, uint32_t{2});
-  bytes.Put(16, U32(line, "tid", 0));
-  if (BytesOf(17) >= 56) bytes.Put(48, malloc(24));  // the details, which the agent frees
-  Emit(bytes.all());
-}
-
-void Api(const Line& line) {
-  const uint32_t kind = U32(line, "kind", 5);
-  if (state.kinds.count(kind) == 0) return;
-  Bytes bytes(kind, line);
-  bytes.Times(8).Put(24, static_cast<uint32_t>(getpid()));
-  bytes.Put(28, U32(line, "tid", static_cast<uint32_t>(syscall(SYS_gettid))));
-  bytes.Put(32, U32(line, "correlation", 0));
-  Emit(bytes.all());
+// Of API calls and memory CUPTI tells only who asks.
+bool EmitRecord(const Line& line) {
+  const auto record = StandinRecord(line, state.frozen_at != 0 ? state.frozen_at : Now());
+  if (record.empty()) return false;
+  uint32_t kind;
+  memcpy(&kind, record.data(), sizeof(kind));
+  const bool always = kind != 4 && kind != 5 && kind != 49 && kind != 50;
+  if (always || state.kinds.count(kind) != 0) Emit(record);
+  return true;
 }
 
 // One end of a call, if the subscriber wants it.
@@ -271,7 +170,7 @@ void CallBack(uint32_t domain, const std::string& name, int site, uint32_t corre
 bool LaunchCall(const Line& line) {
   const auto made = kMadeBy.find(line.name);
   if (made == kMadeBy.end()) return false;
-  const uint32_t correlation = U32(line, "correlation", 0);
+  const uint32_t correlation = line.Number("correlation", 0);
   CallBack(2, made->first, 0, correlation);
   CallBack(1, made->second, 0, correlation);
   CallBack(1, made->second, 1, correlation);
@@ -283,12 +182,13 @@ bool LaunchCall(const Line& line) {
 void Burst(uint32_t count) {
   static uint32_t correlation = 0;
   static std::vector<std::vector<uint8_t>> kernels;
-  static const auto copy = Copy(Line()), set = Memset(Line());
+  static const auto copy = StandinRecord(Line{"copy", "", {}}, 0),
+                    set = StandinRecord(Line{"memset", "", {}}, 0);
   while (kernels.size() < 20) {
-    Line line;
+    Line line{"kernel", "", {}};
     line.name = "_ZN7cutlass6KernelI4gemmILi" + std::to_string(kernels.size()) +
                 "ELi128ELi64EELb0ELb1EEEvPKfS3_PfiiiNT_6ParamsE";
-    kernels.push_back(Kernel(line));
+    kernels.push_back(StandinRecord(line, 0));
   }
   pthread_mutex_lock(&mutex);
   for (uint32_t i = 0; i < count; ++i) {
@@ -321,7 +221,7 @@ bool Do(const Line& line) {
   bool known = true;
   if (word == "version") {
     state.version = static_cast<uint32_t>(strtoul(line.name.c_str(), nullptr, 10));
-    SetSizes();
+    StandinSizes(state.version, state.kernel_bytes);
   } else if (word == "holder") {
     state.held = true;
     state.holder = line.name;
@@ -330,25 +230,9 @@ bool Do(const Line& line) {
     state.clock_offset_ns = strtoll(line.name.c_str(), nullptr, 10) * 1'000'000'000;
   } else if (word == "kernel_bytes") {
     state.kernel_bytes = strtoul(line.name.c_str(), nullptr, 10);
-    SetSizes();
-  } else if (word == "kernel") {
-    Emit(Kernel(line));
-  } else if (word == "copy") {
-    Emit(Copy(line));
-  } else if (word == "peer") {
-    Peer(line);
-  } else if (word == "memset") {
-    Emit(Memset(line));
-  } else if (word == "synchronize") {
-    Synchronize(line);
-  } else if (word == "overhead") {
-    Overhead(line);
-  } else if (word == "api") {
-    Api(line);
-  } else if (word == "context") {
-    Emit(Bytes(9, line).Put(4, U32(line, "context", 1)).Put(8, U32(line, "device", 0)).all());
-  } else if (word == "other") {
-    Emit(Bytes(U32(line, "kind", 99), line).all());
+    StandinSizes(state.version, state.kernel_bytes);
+  } else if (word == "refuse") {
+    state.refused.insert(static_cast<uint32_t>(strtoul(line.name.c_str(), nullptr, 10)));
   } else if (word == "deliver") {
     Deliver();
   } else if (word == "freeze") {
@@ -356,7 +240,7 @@ bool Do(const Line& line) {
   } else if (word == "drop") {
     state.dropped += strtoul(line.name.c_str(), nullptr, 10);
   } else {
-    known = false;
+    known = EmitRecord(line);
   }
   pthread_mutex_unlock(&mutex);
   return known;
@@ -376,12 +260,13 @@ CUPTI_CALL bool standin_cupti_line(const char* text) {
     words >> repeat >> times;
   }
   Line line = Parse(words);
-  const uint64_t correlation = line.Get("correlation", 0);
+  const uint64_t correlation = line.Get("correlation", 0), address = line.Get("address", 0);
   const double step = std::min(20.0, 40'000.0 / static_cast<double>(times));
   const double at = line.Real("at", static_cast<double>(times) * step);
   for (size_t i = 0; i < times; ++i) {
     if (times > 1) {
       line.values["correlation"] = std::to_string(correlation + i);
+      line.values["address"] = std::to_string(address + i * line.Get("bytes", 0));
       line.values["at"] = std::to_string(at - static_cast<double>(i) * step);
     }
     if (!Do(line)) {
@@ -415,6 +300,7 @@ CUPTI_CALL int cuptiActivityRegisterCallbacks(RequestFunction request, CompleteF
   return kSuccess;
 }
 CUPTI_CALL int cuptiActivityEnable(uint32_t kind) {
+  if (state.refused.count(kind) != 0) return kInvalidKind;
   state.kinds.insert(kind);
   return kSuccess;
 }
@@ -440,12 +326,12 @@ CUPTI_CALL int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, const u
   if (*record != nullptr) {
     uint32_t kind;
     memcpy(&kind, *record, 4);
-    next = *record + BytesOf(kind);
+    next = *record + StandinBytesOf(kind);
   }
   if (next >= buffer + valid) return kMaxLimitReached;
   uint32_t kind;
   memcpy(&kind, next, 4);
-  if (BytesOf(kind) == 0) return kInvalidKind;
+  if (StandinBytesOf(kind) == 0) return kInvalidKind;
   *record = next;
   return kSuccess;
 }

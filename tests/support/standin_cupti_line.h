@@ -15,6 +15,9 @@ struct Line {
     const auto found = values.find(key);
     return found == values.end() ? otherwise : strtoull(found->second.c_str(), nullptr, 0);
   }
+  uint32_t Number(const std::string& key, uint32_t otherwise) const {
+    return static_cast<uint32_t>(Get(key, otherwise));
+  }
   double Real(const std::string& key, double otherwise) const {
     const auto found = values.find(key);
     return found == values.end() ? otherwise : strtod(found->second.c_str(), nullptr);
