@@ -103,7 +103,12 @@ Job::Job(const Options& options, const Corpus* corpus, Transport* transport)
   }
 }
 
-Job::~Job() = default;
+// The links' threads may still say that the run fails, which wakes all others: they end first.
+Job::~Job() {
+  gradients.reset();
+  weights.reset();
+  all_reduce.reset();
+}
 
 void Job::MakeCoordinator(Transport* transport) {
   const auto wake = [this](const auto& signals) {
