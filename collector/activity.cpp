@@ -4,23 +4,14 @@
 #include <bit>
 
 #include "collector/nccl_operation.h"
+#include "store/meaning.h"
 
 namespace poolscope {
 namespace {
 
 // Field positions of the schemas of device streams; the agent writes more fields than are used
 // here.
-enum KernelField : uint32_t { kKernelLaunchTid = 1 };
-enum CopyField : uint32_t { kCopyCorrelation, kCopyLaunchTid, kCopyBytes = 4 };
-
-// Whether a kernel of this name, mangled or not, is NCCL's.
-bool IsNcclKernel(std::string_view name) {
-  if (name.starts_with("_Z")) {
-    name.remove_prefix(2);
-    name.remove_prefix(std::min(name.find_first_not_of("0123456789"), name.size()));
-  }
-  return name.starts_with("ncclDevKernel") || name.starts_with("ncclKernel");
-}
+enum CopyField : uint32_t { kCopyBytes = 4 };
 
 uint64_t Field(std::span<const uint64_t> values, uint32_t field, uint64_t otherwise = kNoValue) {
   return field < values.size() ? values[field] : otherwise;
@@ -86,12 +77,12 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
     case PayloadKind::kKernel:
     case PayloadKind::kMemset:
       out.on_device = true;
-      out.launch_tid = static_cast<uint32_t>(Field(values, kKernelLaunchTid, 0));
+      out.launch_tid = static_cast<uint32_t>(Field(values, kDeviceLaunchTid, 0));
       return true;
     case PayloadKind::kCopy:
       out.on_device = true;
-      out.launch_tid = static_cast<uint32_t>(Field(values, kCopyLaunchTid, 0));
-      out.sequence = Field(values, kCopyCorrelation);
+      out.launch_tid = static_cast<uint32_t>(Field(values, kDeviceLaunchTid, 0));
+      out.sequence = Field(values, kDeviceCorrelation);
       out.raw_bytes = out.wire_bytes = Bytes(values, kCopyBytes);
       return true;
     case PayloadKind::kNccl:
@@ -104,16 +95,11 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
 }
 
 bool MeanByItself(PayloadKind kind, std::string_view name, Activity& out) {
-  switch (kind) {
-    case PayloadKind::kKernel:
-      out.category = IsNcclKernel(name) ? Category::kWaitPeer : Category::kWork;
-      return true;
-    case PayloadKind::kMemset:
-      out.category = Category::kWork;
-      return true;
-    default:
-      return false;
-  }
+  const Category means = kind == PayloadKind::kKernel   ? DeviceMeaning(kKernelSchema, name)
+                         : kind == PayloadKind::kMemset ? DeviceMeaning(kMemsetSchema, name)
+                                                        : Category::kNone;
+  if (means != Category::kNone) out.category = means;
+  return means != Category::kNone;
 }
 
 std::string_view DepthCounterLink(std::string_view name) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "store/meaning.h"
 #include "trace/event.h"
 
 namespace poolscope {
@@ -62,9 +63,9 @@ enum class PayloadKind : uint8_t {
 inline constexpr std::pair<std::string_view, PayloadKind> kPayloadSchemas[] = {
     {kTransferSchema, PayloadKind::kTransfer}, {kWorkSchema, PayloadKind::kWork},
     {kWaitSchema, PayloadKind::kWait},         {kStepSchema, PayloadKind::kStep},
-    {kFaultSchema, PayloadKind::kFault},       {"cuda.kernel", PayloadKind::kKernel},
-    {"cuda.copy", PayloadKind::kCopy},         {"cuda.memset", PayloadKind::kMemset},
-    {"nccl.operation", PayloadKind::kNccl}};
+    {kFaultSchema, PayloadKind::kFault},       {kKernelSchema, PayloadKind::kKernel},
+    {kCopySchema, PayloadKind::kCopy},         {kMemsetSchema, PayloadKind::kMemset},
+    {kNcclSchema, PayloadKind::kNccl}};
 PayloadKind PayloadKindOf(std::string_view schema);
 // Takes the fields of a payload group into `out`. False: a value that no annotation writes.
 bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out);

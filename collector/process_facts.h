@@ -14,6 +14,8 @@
 
 namespace poolscope {
 
+static_assert(kFirstLaneTid == kFirstLaneThread);
+
 // A lane as mappings see it.
 struct Lane {
   LaneKind kind = LaneKind::kDeviceStream;

@@ -47,6 +47,8 @@ struct ProcessFactRow {
 // Thread tid | kMappedTid holds what a mapping made of the events of thread `tid`. The system gives
 // no such numbers.
 inline constexpr int64_t kMappedTid = 0x4000'0000;
+// Threads from this tid on are lanes: a device's streams, NCCL's communicators.
+inline constexpr int64_t kFirstLaneThread = 0x8000'0000;
 // Payload of its events: the domain and the name of the event that each was made of.
 inline constexpr std::string_view kMappedSchema = "poolscope.mapped";
 

@@ -22,6 +22,11 @@ uint8_t Share(int64_t part, int64_t whole) {
   return Share(static_cast<double>(part), static_cast<double>(whole));
 }
 
+bool LookSame(const Bar& a, const Bar& b) {
+  return a.name == b.name && a.category == b.category && a.inferred == b.inferred &&
+         a.colour == b.colour;
+}
+
 // In 255ths of a nanosecond.
 double CoveredNs(const Bar& bar) {
   return static_cast<double>(bar.end_ns - bar.begin_ns) * bar.covered;
@@ -88,8 +93,7 @@ void BarMerger::Push(Row& row, const Bar& bar) {
   if (!row.bars.empty()) {
     Bar& last = row.bars.back();
     const bool both_merged = last.events != 1 && bar.events != 1;
-    if (both_merged && last.name == bar.name && last.category == bar.category &&
-        bar.begin_ns - last.end_ns < column_ns_ &&
+    if (both_merged && LookSame(last, bar) && bar.begin_ns - last.end_ns < column_ns_ &&
         std::abs(last.covered - bar.covered) <= kSameShade) {
       const double covered = CoveredNs(last) + CoveredNs(bar);
       last.end_ns = bar.end_ns;
@@ -107,8 +111,12 @@ void BarMerger::Flush(Row& row, uint16_t index) {
   const auto most =
       std::max_element(row.names.begin(), row.names.end(),
                        [](const Name& a, const Name& b) { return a.covered_ns < b.covered_ns; });
-  Bar bar{row.begin_ns, row.end_ns, most->name, most->category,
-          row.events,   index,      255,        most->stage};
+  Bar bar = most->like;
+  bar.begin_ns = row.begin_ns;
+  bar.end_ns = row.end_ns;
+  bar.events = row.events;
+  bar.row = index;
+  bar.covered = 255;
   if (row.events != 1) bar.covered = Share(row.covered_ns, row.end_ns - row.begin_ns);
   row.names.clear();
   Push(row, bar);
@@ -164,12 +172,12 @@ void BarMerger::AddSummary(const Bar& summary, int64_t covered_ns) {
   row.covered_ns += covered_ns;
   row.events += part.events;
   for (Name& name : row.names) {
-    if (name.name == part.name && name.category == part.category) {
+    if (LookSame(name.like, part)) {
       name.covered_ns += covered_ns;
       return;
     }
   }
-  row.names.push_back({part.name, part.category, part.stage, covered_ns});
+  row.names.push_back({part, covered_ns});
 }
 
 std::vector<Bar> BarMerger::Finish() {

@@ -14,11 +14,13 @@ struct Bar {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   uint32_t name = 0;      // of several: the one that covers most
-  uint32_t category = 0;  // Category
+  uint32_t category = 0;  // as EventLook's
   uint32_t events = 1;
   uint16_t row = 0;
   uint8_t covered = 255;  // share of [begin, end] that events cover, 255 is all
   uint8_t stage = 0;      // Stage, for transfers
+  bool inferred = false;  // as EventLook's
+  uint32_t colour = 0;    // likewise
 };
 
 // Merges ranges that are narrower than a column of `column_ns` into one bar per column and row, and
@@ -36,8 +38,7 @@ class BarMerger {
 
  private:
   struct Name {
-    uint32_t name, category;
-    uint8_t stage;
+    Bar like;
     int64_t covered_ns;
   };
   struct Row {

@@ -13,12 +13,60 @@ Status Take(Result<T>&& read, T& into) {
   return {};
 }
 
+// Ids of the streams that a mapping gave to a worker.
+Result<std::set<int64_t>> GivenStreams(const Store& store, const std::vector<ThreadRow>& threads) {
+  std::map<std::pair<std::string, std::string>, int64_t> streams;  // by session and key of the fact
+  std::set<std::string> sessions;
+  for (const ThreadRow& thread : threads) {
+    if (thread.tid < kFirstLaneThread) continue;
+    sessions.insert(thread.session_id);
+    streams[{thread.session_id, "lane_mapped." + std::to_string(thread.tid)}] = thread.thread_id;
+  }
+  std::set<int64_t> given;
+  for (const std::string& session : sessions) {
+    const Result<std::vector<ProcessFactRow>> facts = store.ProcessFacts(session);
+    if (!facts) return facts.error();
+    for (const ProcessFactRow& fact : *facts) {
+      const auto stream = streams.find({session, fact.key});
+      if (stream != streams.end()) given.insert(stream->second);
+    }
+  }
+  return given;
+}
+
 }  // namespace
 
 const LinkRow* Catalog::FindLink(const std::string& link) const {
   const auto found = std::find_if(links.begin(), links.end(),
                                   [&](const LinkRow& row) { return row.link == link; });
   return found == links.end() ? nullptr : &*found;
+}
+
+const WorkerRow* Catalog::FindWorker(const std::string& pool, int64_t index) const {
+  const auto found = std::find_if(workers.begin(), workers.end(), [&](const WorkerRow& row) {
+    return row.pool == pool && row.worker_index == index;
+  });
+  return found == workers.end() ? nullptr : &*found;
+}
+
+const ThreadRow* Catalog::ThreadOf(int64_t track_id) const {
+  const auto found = thread_of_track.find(track_id);
+  return found == thread_of_track.end() ? nullptr : &threads[found->second];
+}
+
+const ThreadRow* Catalog::LauncherOf(const ThreadRow& stream, const Event& event,
+                                     const EventBatch& batch) const {
+  if (given_streams.count(stream.thread_id) != 0) return nullptr;
+  for (const uint32_t schema : {words.kernel, words.copy, words.memset}) {
+    const auto fields = schema == 0 ? std::span<const uint64_t>() : batch.Payload(event, schema);
+    if (fields.size() <= kDeviceLaunchTid) continue;
+    const auto found =
+        thread_of_tid.find({stream.session_id, static_cast<int64_t>(fields[kDeviceLaunchTid])});
+    if (found == thread_of_tid.end()) return nullptr;
+    const ThreadRow& launcher = threads[found->second];
+    return launcher.pool.empty() ? nullptr : &launcher;
+  }
+  return nullptr;
 }
 
 Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std::string& run_id,
@@ -32,10 +80,8 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
   if (status) status = Take(store.Threads(run_id), source.threads);
   if (status) status = Take(store.EventLosses(run_id), catalog->losses);
   if (status) status = Take(store.Tracks(run_id), catalog->tracks);
-  if (status) status = Take(store.FindString(kTransferSchema), catalog->transfer_schema);
-  if (status) status = Take(store.FindString(kWorkSchema), catalog->work_schema);
-  if (status) status = Take(store.FindString(kWaitSchema), catalog->wait_schema);
-  if (status) status = Take(store.FindString(kStepSchema), catalog->step_schema);
+  if (status) status = Take(Vocabulary::Read(store), catalog->words);
+  if (status) status = Take(GivenStreams(store, source.threads), catalog->given_streams);
   if (!status) return status.error();
 
   std::map<int64_t, uint16_t> known_rows;
@@ -73,8 +119,19 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
   catalog->end_ns = std::max(catalog->end_ns, catalog->begin_ns + 1);
   catalog->lanes = MakeLanes(source);
   catalog->pools = std::move(source.pools);
+  catalog->workers = std::move(source.workers);
   catalog->links = std::move(source.links);
   catalog->threads = std::move(source.threads);
+  std::unordered_map<int64_t, size_t> place;  // by id
+  for (size_t i = 0; i < catalog->threads.size(); ++i) {
+    const ThreadRow& thread = catalog->threads[i];
+    place[thread.thread_id] = i;
+    catalog->thread_of_tid[{thread.session_id, thread.tid}] = i;
+  }
+  for (const TrackRow& track : catalog->tracks) {
+    const auto found = place.find(track.thread_id);
+    if (found != place.end()) catalog->thread_of_track[track.track_id] = found->second;
+  }
   return std::shared_ptr<const Catalog>(std::move(catalog));
 }
 

@@ -1,12 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "store/store.h"
 #include "viewer/lanes.h"
+#include "viewer/meaning.h"
 
 namespace poolscope {
 
@@ -16,16 +21,26 @@ struct Catalog {
   RunRow run;
   std::vector<Lane> lanes;
   std::vector<PoolRow> pools;
+  std::vector<WorkerRow> workers;
   std::vector<LinkRow> links;
   std::vector<EventLossRow> losses;
   std::vector<ThreadRow> threads;
   std::vector<TrackRow> tracks;
   int64_t begin_ns = 0;  // the run's first and newest time; never an empty span
   int64_t end_ns = 1;
-  // String ids of the payload schemas; 0 where the store has none.
-  uint32_t transfer_schema = 0, work_schema = 0, wait_schema = 0, step_schema = 0;
+  Vocabulary words;
+  // Streams (ids of threads) that are the worker's whom a mapping gave them, whoever launches.
+  std::set<int64_t> given_streams;
+  // By track, and by session and the system's id: places in `threads`.
+  std::unordered_map<int64_t, size_t> thread_of_track;
+  std::map<std::pair<std::string, int64_t>, size_t> thread_of_tid;
 
   const LinkRow* FindLink(const std::string& link) const;
+  const WorkerRow* FindWorker(const std::string& pool, int64_t index) const;
+  const ThreadRow* ThreadOf(int64_t track_id) const;
+  // The thread that launched what a device did, where it is a worker's and decides whose it is.
+  const ThreadRow* LauncherOf(const ThreadRow& stream, const Event& event,
+                              const EventBatch& batch) const;
 };
 
 // `before` spares reading chunk headers of tracks that it knows; may be null.

@@ -55,10 +55,10 @@ Result<bool> PictureMaker::ReadDiscards(const Catalog& catalog, const Order& ord
   rest.end_ns = std::max(order.end_ns, catalog.end_ns);
   rest.detail = true;
   Result<bool> decoded = ForEvents(tracks, rest, [&](const Event& event, const EventBatch& batch) {
-    if (event.category != static_cast<uint32_t>(Category::kDiscard)) return;
+    if (meanings_.Of(event, batch) != Category::kDiscard) return;
     const auto sender = senders.find(event.name);
     if (sender == senders.end()) return;
-    discards_->discards.Add(sender->second, event, batch.Payload(event, catalog.transfer_schema));
+    discards_->discards.Add(sender->second, event, batch.Payload(event, catalog.words.transfer));
   });
   if (!decoded) return decoded.error();
   discards_->complete = *decoded;

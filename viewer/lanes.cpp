@@ -63,6 +63,29 @@ class LaneMaker {
     }
   }
 
+  // Of the worker's threads, and of the streams that they may have launched on.
+  std::vector<int64_t> StateTracks(const std::string& pool, int64_t worker) const {
+    const auto own = [&](const ThreadRow& thread) {
+      return thread.pool == pool && thread.worker_index == worker;
+    };
+    std::set<std::string> sessions;
+    for (const ThreadRow& thread : source_.threads) {
+      if (own(thread)) sessions.insert(thread.session_id);
+    }
+    std::vector<int64_t> tracks;
+    for (const ThreadRow& thread : source_.threads) {
+      const bool stream = thread.tid >= kFirstLaneThread && (thread.tid & kMappedTid) == 0;
+      if (!own(thread) && !(stream && sessions.count(thread.session_id) != 0)) continue;
+      for (const LaneSource::Track& track : source_.tracks) {
+        if (track.row.thread_id == thread.thread_id &&
+            track.row.kind == static_cast<uint32_t>(EventKind::kRange)) {
+          tracks.push_back(track.row.track_id);
+        }
+      }
+    }
+    return tracks;
+  }
+
   void AddPool(const PoolRow& pool) {
     Lane title{LaneKind::kPool, pool.pool, {}, pool.pool};
     title.detail =
@@ -78,15 +101,7 @@ class LaneMaker {
     for (const int64_t worker : workers) {
       Lane states{
           LaneKind::kStates, fmt::format("{} {}", pool.pool, worker), {}, pool.pool, worker};
-      for (const ThreadRow& thread : source_.threads) {
-        if (thread.pool != pool.pool || thread.worker_index != worker) continue;
-        for (const LaneSource::Track& track : source_.tracks) {
-          if (track.row.thread_id == thread.thread_id &&
-              track.row.kind == static_cast<uint32_t>(EventKind::kRange)) {
-            states.tracks.push_back(track.row.track_id);
-          }
-        }
-      }
+      states.tracks = StateTracks(pool.pool, worker);
       lanes_.push_back(std::move(states));
       for (const ThreadRow& thread : source_.threads) {
         if (thread.pool == pool.pool && thread.worker_index == worker) {

@@ -169,8 +169,8 @@ bool ViewModel::Refresh() {
 }
 
 void ViewModel::MakePictures(const ViewRequest& request) {
-  PictureMaker maker(store_, cache_);
   const std::shared_ptr<const Catalog> catalog = answer()->catalog;
+  PictureMaker maker(store_, cache_, *catalog);
   PictureMaker::Order order;
   // Half a view more on each side, so that panning has something to show.
   const int64_t margin = (request.end_ns - request.begin_ns) / 2;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "viewer/catalog.h"
 #include "viewer/chunk_cache.h"
 #include "viewer/discards.h"
+#include "viewer/meaning.h"
 #include "viewer/window_columns.h"
 
 namespace poolscope {
@@ -51,7 +53,8 @@ class PictureMaker {
  public:
   static constexpr size_t kMaxDecodedChunks = 40;  // per track and picture
 
-  PictureMaker(const Store& store, ChunkCache& cache) : store_(store), cache_(cache) {}
+  PictureMaker(const Store& store, ChunkCache& cache, const Catalog& catalog)
+      : store_(store), cache_(cache), meanings_(store, catalog.words) {}
 
   struct Order {
     int64_t begin_ns = 0;
@@ -59,6 +62,11 @@ class PictureMaker {
     int64_t column_ns = 1;
     bool detail = true;  // false: decode nothing that is not in the cache
     std::function<bool()> cancelled;
+
+    Store::Span Span() const { return {begin_ns, end_ns}; }
+    bool Overlaps(const Event& event) const {
+      return event.start_ns <= end_ns && event.end_ns() >= begin_ns;
+    }
   };
   // nullptr when cancelled.
   Result<std::shared_ptr<const LanePicture>> Make(const Catalog& catalog, const Lane& lane,
@@ -76,8 +84,14 @@ class PictureMaker {
 
  private:
   Status MakeRanges(const Lane& lane, const Order& order, LanePicture& picture);
+  // What the track's names look like, by the first chunk of the span, where it may be decoded.
+  using LooksByName = std::map<uint32_t, EventLook>;
+  Result<LooksByName> SampleLooks(const std::vector<ChunkRow>& chunks, const Order& order);
   Status MakeStates(const Catalog& catalog, const Lane& lane, const Order& order,
                     LanePicture& picture);
+  // False where the windows must do.
+  Result<bool> ReadStates(const Catalog& catalog, const Lane& lane, const Order& order,
+                          std::vector<StateSlice>& ranges);
   Status MakeWire(const Catalog& catalog, const Lane& lane, const Order& order,
                   LanePicture& picture);
   Status MakeDepth(const Catalog& catalog, const Lane& lane, const Order& order,
@@ -95,6 +109,7 @@ class PictureMaker {
 
   const Store& store_;
   ChunkCache& cache_;
+  Meanings meanings_;
   std::optional<WindowColumns> windows_;  // of the last order
   Store::Span windows_span_;
   // What was discarded of the last order's span, at any time after; without it not read.
@@ -106,8 +121,5 @@ class PictureMaker {
   std::optional<KnownDiscards> discards_;
   bool cancelled_ = false;
 };
-
-// State that an event puts its worker in; none for events that say nothing of it.
-std::optional<State> StateOf(const Event& event, uint64_t stage);
 
 }  // namespace poolscope

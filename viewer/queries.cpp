@@ -152,7 +152,7 @@ Status AddStages(const Store& store, ChunkCache& cache, const Catalog& catalog, 
       for (const Event& other : (*batch)->events) {
         if (other.category != static_cast<uint32_t>(Category::kTransfer)) continue;
         if (other.name != event.name) continue;
-        const auto payload = (*batch)->Payload(other, catalog.transfer_schema);
+        const auto payload = (*batch)->Payload(other, catalog.words.transfer);
         if (payload.size() <= kTransferSequence) continue;
         if (payload[kTransferSource] != source || payload[kTransferSequence] != sequence) continue;
         MessageStage stage{payload[kTransferStage], other.start_ns, other.end_ns()};
@@ -212,7 +212,7 @@ Result<std::optional<EventDetails>> FindDetails(const Store& store, ChunkCache& 
         details.begin_ns = event.start_ns;
         details.end_ns = event.end_ns();
         details.category = event.category;
-        const auto transfer = (*batch)->Payload(event, catalog.transfer_schema);
+        const auto transfer = (*batch)->Payload(event, catalog.words.transfer);
         details.kind = KindOf(event, transfer.empty() ? kNoValue : transfer[kTransferStage]);
         Status status = AddFields(store, event, **batch, details);
         uint64_t source = kNoValue;
@@ -221,7 +221,7 @@ Result<std::optional<EventDetails>> FindDetails(const Store& store, ChunkCache& 
           source = transfer[kTransferSource];
           sequence = transfer[kTransferSequence];
         }
-        const auto wait = (*batch)->Payload(event, catalog.wait_schema);
+        const auto wait = (*batch)->Payload(event, catalog.words.wait);
         if (wait.size() > kWaitSequence) {
           source = wait[kWaitSource];
           sequence = wait[kWaitSequence];
@@ -329,7 +329,7 @@ Result<std::optional<EventKey>> FindNext(const Store& store, ChunkCache& cache,
           }
           if (!match(event.name)) continue;
           if (lane.kind == LaneKind::kWire) {  // of a link's stages it shows this one
-            const auto payload = (*batch)->Payload(event, catalog.transfer_schema);
+            const auto payload = (*batch)->Payload(event, catalog.words.transfer);
             if (payload.empty() ||
                 LifeStage(static_cast<Stage>(payload[kTransferStage])) != Stage::kWire) {
               continue;

@@ -104,8 +104,8 @@ TEST_F(StoreWithARun, PictureReadsOnlyTheChunksInSight) {
   Grow(100'000);  // 200 000 events: 25 chunks of 0.41 s
   const Store store = Reader();
   ChunkCache cache(size_t{64} << 20);
-  PictureMaker maker(store, cache);
   const auto catalog = *ReadCatalog(store, kRun, nullptr);
+  PictureMaker maker(store, cache, *catalog);
   PictureMaker::Order order;
   order.begin_ns = kStart + 5 * kPeriod * 10'000;
   order.end_ns = order.begin_ns + 1'000'000;  // 1 ms: within one chunk, or over one edge
@@ -122,8 +122,8 @@ TEST_F(StoreWithARun, PictureIsBoundedByItsColumnsWhateverTheEvents) {
   Grow(100'000);
   const Store store = Reader();
   ChunkCache cache(size_t{64} << 20);
-  PictureMaker maker(store, cache);
   const auto catalog = *ReadCatalog(store, kRun, nullptr);
+  PictureMaker maker(store, cache, *catalog);
   PictureMaker::Order order;
   order.begin_ns = kStart;
   order.end_ns = kStart + 100'000 * kPeriod;
@@ -140,8 +140,8 @@ TEST_F(StoreWithARun, StatesOfAPictureAgreeWithTheEvents) {
   Grow(1000);
   const Store store = Reader();
   ChunkCache cache(size_t{64} << 20);
-  PictureMaker maker(store, cache);
   const auto catalog = *ReadCatalog(store, kRun, nullptr);
+  PictureMaker maker(store, cache, *catalog);
   PictureMaker::Order order;
   order.begin_ns = kStart;
   order.end_ns = kStart + 1000 * kPeriod;
@@ -199,8 +199,8 @@ TEST_F(StoreWithARun, DiscardedWorkIsNotShownAsPlainBusy) {
   ASSERT_TRUE(writer_->Commit().ok());
   const Store store = Reader();
   ChunkCache cache(size_t{16} << 20);
-  PictureMaker maker(store, cache);
   const auto catalog = *ReadCatalog(store, kRun, nullptr);
+  PictureMaker maker(store, cache, *catalog);
   const auto picture = *maker.Make(*catalog, LaneOf(*catalog, LaneKind::kStates),
                                    {kStart, kStart + 4 * kPeriod, kPeriod / 10, true, {}});
   ASSERT_EQ(picture->states.size(), 3u);
