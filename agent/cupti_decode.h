@@ -55,6 +55,8 @@ class Decoder {
   template <typename F>
   bool Walk(uint8_t* buffer, size_t valid_bytes, F each);
   void DecodeOne(ThreadWriter& writer, const uint32_t* at, size_t bytes, const DeviceClock& clock);
+  void DecodeMemory(ThreadWriter& writer, const MemoryRecord& memory, const DeviceClock& clock);
+  void DecodePool(ThreadWriter& writer, const MemoryPoolRecord& pool, const DeviceClock& clock);
   template <typename T>
   void Finish(ThreadWriter& writer, const T& source, Record* record, const DeviceClock& clock);
   void WriteAsLaunched(ThreadWriter& writer, const Launch& launch, const DeviceClock& clock,

@@ -58,10 +58,10 @@ constexpr Type kTypes[kRecordTypes] = {
       {"range_open_id"},
       {"bytes"},
       {"kind", FieldType::kString},
-      {"address"},
       {"stream"},
       {"pool"},
       {"pool_bytes"},
+      {"address"},
       {"variable", FieldType::kString}}},
     {"cuda.synchronization", 3, {{"correlation"}, {"launch_tid"}, {"kind", FieldType::kString}}},
     {"cuda.overhead", 2, {{"kind", FieldType::kString}, {"launch_tid"}}},
@@ -73,7 +73,6 @@ uint32_t domain = 0;
 uint32_t schemas[kRecordTypes];
 
 constexpr uint32_t kPatienceMs = 1000;
-constexpr uint64_t kMemoryNumber = kNoStream - 1;  // of the lanes of memory, in place of a stream
 
 // Waits for the collector to make room for the largest record; CUPTI's buffers, which are bounded,
 // wait with the thread. Where nobody makes room, records are lost without waiting until somebody
@@ -98,11 +97,9 @@ struct KnownLane {
 KnownLane known_lanes[64];
 
 uint32_t LaneFor(const Record& record) {
-  const bool memory = record.type == RecordType::kMemory;
-  const uint64_t stream = memory ? kMemoryNumber : record.stream;
-  const uint64_t mixed = stream * 5 + record.context * 17 + record.device * 29;
+  const uint64_t mixed = record.stream * 5 + record.context * 17 + record.device * 29;
   KnownLane& known = known_lanes[mixed % std::size(known_lanes)];
-  if (known.known && known.stream == stream && known.context == record.context &&
+  if (known.known && known.stream == record.stream && known.context == record.context &&
       known.device == record.device) {
     return known.lane;
   }
@@ -110,18 +107,19 @@ uint32_t LaneFor(const Record& record) {
   int bytes = record.type == RecordType::kOverhead ? snprintf(name, sizeof(name), "CUDA overhead")
               : record.device != kNoDevice
                   ? snprintf(name, sizeof(name), "device %lu", record.device)
-              : memory ? snprintf(name, sizeof(name), "host")
-                       : snprintf(name, sizeof(name), "context %lu", record.context);
+              : record.stream == kMemoryStream
+                  ? snprintf(name, sizeof(name), "host")
+                  : snprintf(name, sizeof(name), "context %lu", record.context);
   char* end = name + bytes;
   const size_t left = sizeof(name) - static_cast<size_t>(bytes);
-  if (memory) {
+  if (record.stream == kMemoryStream) {
     snprintf(end, left, " memory");
-  } else if (stream != kNoStream) {
-    snprintf(end, left, " stream %lu", stream);
+  } else if (record.stream != kNoStream) {
+    snprintf(end, left, " stream %lu", record.stream);
   }
-  const uint32_t lane =
-      LaneOf({InternText(name), LaneKind::kDeviceStream, record.device, record.context, stream});
-  known = {record.device, record.context, stream, lane, lane != kNoLane};
+  const uint32_t lane = LaneOf(
+      {InternText(name), LaneKind::kDeviceStream, record.device, record.context, record.stream});
+  known = {record.device, record.context, record.stream, lane, lane != kNoLane};
   return lane;
 }
 

@@ -10,7 +10,7 @@
 
 namespace poolscope::agent::cupti {
 
-enum class RecordType : uint32_t { kKernel, kCopy, kMemset, kMemory, kSynchronization, kOverhead };
+enum class RecordType : uint16_t { kKernel, kCopy, kMemset, kMemory, kSynchronization, kOverhead };
 inline constexpr uint32_t kRecordTypes = 6;
 inline constexpr uint32_t kMaxRecordFields = 11;
 
@@ -21,23 +21,23 @@ inline constexpr uint32_t kRangeField = 2, kRangeOpenIdField = 3;
 inline constexpr uint32_t kGraphNodeField = 9, kQueuedField = 10;  // of kKernel
 inline constexpr uint32_t kFromField = 5, kToField = 6;            // of kCopy
 inline constexpr uint32_t kBytesField = 4, kMemoryKindField = 5;   // of kMemory, as are these:
-inline constexpr uint32_t kAddressField = 6, kStreamField = 7, kPoolField = 8;
-inline constexpr uint32_t kPoolBytesField = 9, kVariableField = 10;
+inline constexpr uint32_t kStreamField = 6, kPoolField = 7, kPoolBytesField = 8;
+inline constexpr uint32_t kAddressField = 9, kVariableField = 10;
 inline constexpr uint32_t kOverheadKindField = 0;  // of kOverhead
 
-// Of a context as a whole, in place of a stream.
-inline constexpr uint64_t kNoStream = ~uint64_t{0};
+// In place of a stream: of a context as a whole, of a device's memory.
+inline constexpr uint64_t kNoStream = ~uint64_t{0}, kMemoryStream = kNoStream - 1;
 
 struct Record {
   RecordType type = RecordType::kKernel;
+  MemoryOperation operation = MemoryOperation::kNone;  // of kMemory, as is this:
+  MemoryKind memory = MemoryKind::kUnknown;
   uint32_t name = 0;  // string id
   uint64_t device = kNoDevice;
   uint64_t context = 0;
   uint64_t stream = 0;
   uint64_t start_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC
   uint64_t fields[kMaxRecordFields] = {};
-  MemoryOperation operation = MemoryOperation::kNone;  // of kMemory, as is this:
-  MemoryKind memory = MemoryKind::kUnknown;
 };
 
 // Defines the domain and the payload schemas, once; inside a Registering.
