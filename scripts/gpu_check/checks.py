@@ -212,6 +212,34 @@ def cupti(programs):
                  "event_losses": losses})
 
 
+def memory(programs):
+    """Memory by CUPTI against what the program asked for, and what it did not give back."""
+    needs_cupti(programs)
+    store = programs.fresh(".db")
+    done = programs.run([*programs.traced(store), programs.path("tests/known_allocations")])
+    asked = json.loads(done.stdout)
+    rows = programs.query(store, "SELECT name, json_extract(payload, '$.bytes') AS bytes, "
+                          "json_extract(payload, '$.address') AS address FROM event WHERE domain = "
+                          "'cuda' AND json_extract(payload, '$.range') = 'series' AND (name LIKE "
+                          "'allocate %' OR name LIKE 'release %') ORDER BY start_ns")
+    seen, held = dict.fromkeys(("device", "pool", "pinned", "managed"), 0), {}
+    for row in rows:
+        operation, kind = row["name"].split(" ", 1)
+        if operation == "allocate":
+            seen[kind] = seen.get(kind, 0) + int(row["bytes"])
+            held[row["address"]] = int(row["bytes"])
+        else:
+            held.pop(row["address"], None)
+    seen["held"] = sum(held.values())
+    most = programs.query(store, "SELECT name, max(value) AS bytes FROM event WHERE kind = "
+                          "'counter' AND name LIKE '%\\_bytes' ESCAPE '\\' GROUP BY name")
+    losses = losses_of(programs, store)
+    return need(seen == asked and not losses, ", ".join(
+        f"{kind} {bytes} of {asked.get(kind, 0)} bytes" for kind, bytes in seen.items()) +
+        f" (bar: the same); {len(losses)} event losses",
+        {"asked": asked, "seen": seen, "most": most, "event_losses": losses})
+
+
 def attribution(programs):
     """Of the trainer's kernels the thread and the NVTX range that launched them, in graphs too."""
     needs_cupti(programs)
@@ -297,6 +325,6 @@ def overhead(programs):
 ALL = {
     "kernels": kernels, "training": training, "program": program, "loss_fp32": loss_fp32,
     "loss_bf16": loss_bf16, "graphs": graphs, "offload": offload, "priority": priority,
-    "cupti": cupti, "attribution": attribution, "cublas": cublas, "nccl": nccl,
+    "cupti": cupti, "memory": memory, "attribution": attribution, "cublas": cublas, "nccl": nccl,
     "counters": counters, "tokens": tokens, "overhead": overhead,
 }

@@ -16,7 +16,8 @@ NAME = "programs.tar.gz"
 MOST_BYTES = 60 << 20
 REQUIRED = ("bin/poolscope", "bin/poolscope-trainer", "lib/libpoolscope_agent.so")
 # Only in a build with CUDA; plain_cublas needs a cuBLAS that the other machine has.
-OPTIONAL = ("tests/gpu_test", "tests/plain_cublas", "tests/timed_kernels", "tests/nccl_rank")
+OPTIONAL = ("tests/gpu_test", "tests/plain_cublas", "tests/timed_kernels", "tests/nccl_rank",
+            "tests/known_allocations")
 # The C library is the other machine's; CUDA's libraries are too large to carry.
 NOT_CARRIED = re.compile(
     r"(ld-linux|lib(c|m|dl|rt|pthread|resolv|util|cuda|cublas\w*|nccl))\b.*\.so")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu_check"
@@ -83,6 +84,25 @@ class GpuCheck(unittest.TestCase):
         done, checks = gpu_check("--programs", wrong, "loss_fp32", out=self.folder)
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertEqual({each["status"] for each in checks.values()}, {"FAIL"}, done.stdout)
+
+    def test_memory_is_held_against_what_the_program_asked_for(self):
+        programs = self.stand_in([])
+        (programs / "tests").mkdir()
+        program = programs / "tests" / "known_allocations"
+        for pinned, status in ((30, "PASS"), (31, "FAIL")):
+            asked = {"device": 7000, "pool": 0, "pinned": pinned, "managed": 0, "held": 4000}
+            calls = "; ".join(f"launch cudaMalloc_v3020 correlation={i}" for i in range(1, 5))
+            program.write_text(
+                f"#!/bin/sh\necho '{json.dumps(asked)}'\nexec {BUILD}/tests/cuda_job 'cuda; push "
+                f"series; {calls}; pop; freeze; allocate address=1 bytes=3000 correlation=1 at=90;"
+                "allocate address=2 bytes=4000 correlation=2 at=80; allocate address=3 bytes=30 "
+                "memory=2 correlation=3 at=70; release address=1 correlation=4 at=60;"
+                "release address=3 correlation=4 at=50; allocate address=9 bytes=1'\n")
+            program.chmod(stat.S_IRWXU)
+            with unittest.mock.patch.dict(
+                    os.environ, POOLSCOPE_CUPTI=str(BUILD / "tests/standin/libcupti.so")):
+                done, checks = gpu_check("--programs", programs, "memory", out=self.folder)
+            self.assertEqual(checks["memory"]["status"], status, done.stdout)
 
     @NO_GPU
     def test_a_machine_with_a_gpu_that_cuda_does_not_find_fails(self):
