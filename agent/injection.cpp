@@ -10,9 +10,10 @@
 
 POOLSCOPE_ENTRY int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_export_table) {
   using namespace poolscope::agent;
+  using poolscope::AgentOff;
   if (get_export_table == nullptr || !InitProcess()) return 0;
   if (HookCore(get_export_table)) return 1;
-  SwitchOff("NVTX's function tables are not those of version 3");
+  SwitchOff("NVTX's function tables are not those of version 3", AgentOff::kNvtxTables);
   return 0;
 }
 

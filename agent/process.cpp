@@ -119,9 +119,9 @@ void Say(const char* what, const char* why) {
   if (write(STDERR_FILENO, line, static_cast<size_t>(bytes)) < 0) return;
 }
 
-void SwitchOff(const char* why) {
+void SwitchOff(const char* why, AgentOff mark) {
   if (state.exchange(State::kOff) == State::kOff) return;
-  session.MarkAgentOff();
+  session.MarkAgentOff(mark);
   if (!session.started()) LeaveNote(why);
   Say("off", why);
 }

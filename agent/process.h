@@ -18,8 +18,9 @@ bool InitProcess();
 // One line on stderr if POOLSCOPE_AGENT_LOG=1: "poolscope agent: <what>: <why>".
 void Say(const char* what, const char* why);
 
-// Stops recording for good, and says why.
-void SwitchOff(const char* why);
+// Stops recording for good, and says why: in a note where there is no session yet, else as `mark`
+// in the session.
+void SwitchOff(const char* why, AgentOff mark = AgentOff::kCheckFailed);
 
 // The calling thread's writer, null before its first event, and whether it is inside the agent.
 // Initial-exec TLS (see CMakeLists.txt) is what makes them cheap; of that a library that is loaded

@@ -15,8 +15,11 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/job_environment.h"
+#include "cli/session_list.h"
 #include "collector/nvml.h"
 #include "trace/clock.h"
+#include "trace/run_directory.h"
 #include "trace/session_format.h"
 
 namespace poolscope {
@@ -108,6 +111,24 @@ Check CheckSharedMemory() {
       fmt::format("{:.0f} MB free in /dev/shm; a job's session takes a quarter at most", free_mb)};
 }
 
+// What this environment would do to a job that is started in it.
+std::vector<Check> CheckEnvironment() {
+  std::vector<Check> checks;
+  for (std::string& note : ForeignNotes(AgentPath())) {
+    checks.push_back({"environment", Verdict::kMissing, std::move(note)});
+  }
+  const char* folder = std::getenv("POOLSCOPE_RUN_DIR");
+  if (folder == nullptr || *folder == 0) return checks;
+  Reason why;
+  const int directory = OpenRunDirectory(&why);
+  if (directory < 0) {
+    checks.push_back({"environment", Verdict::kBroken, why.text});
+  } else {
+    close(directory);
+  }
+  return checks;
+}
+
 Check CheckFileSize() {
   struct rlimit limit {};
   getrlimit(RLIMIT_FSIZE, &limit);
@@ -149,6 +170,7 @@ int RunDoctor() {
   checks.push_back(CheckLibrary("off-screen drawing", "libEGL.so.1",
                                 "no --screenshot: apt-get install libegl1"));
   checks.push_back(CheckDisplay());
+  for (Check& check : CheckEnvironment()) checks.push_back(std::move(check));
   int exit_code = 0;
   for (const Check& check : checks) {
     const char* word = check.verdict == Verdict::kWorks     ? "works"
@@ -156,6 +178,10 @@ int RunDoctor() {
                                                             : "BROKEN";
     fmt::print("{:<22} {:<9} {}\n", check.what, word, check.why);
     if (check.verdict == Verdict::kBroken) exit_code = 1;
+  }
+  for (const fs::path& folder : RunFolders()) {
+    const std::string sessions = SessionList(folder);
+    if (!sessions.empty()) fmt::print("\nprocesses in {}\n{}", folder.string(), sessions);
   }
   return exit_code;
 }

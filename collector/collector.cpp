@@ -129,8 +129,13 @@ Status Collector::Discover() {
     folder.ClearNotice();
     for (const RunFolder::Note& note : folder.TakeNotes()) {
       warnings_.push_back(fmt::format("process {} was not recorded: {}", note.pid, note.why));
-      unrecorded_.push_back(
-          {note.run_id, "", "agent_off", "process " + note.pid, {}, note.epoch_ns, note.epoch_ns});
+      unrecorded_.push_back({note.run_id,
+                             "",
+                             "agent_off",
+                             fmt::format("process {}: {}", note.pid, note.why),
+                             {},
+                             note.epoch_ns,
+                             note.epoch_ns});
     }
     for (const auto& path : folder.Sessions()) {
       if (sessions_.count(path) != 0 || refused_.count(path) != 0) continue;

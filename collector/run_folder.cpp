@@ -101,9 +101,15 @@ void RunFolder::ClearNotice() const {
 }
 
 std::vector<RunFolder::Note> RunFolder::TakeNotes() const {
+  std::vector<Note> notes = NotesIn(path_);
+  for (const Note& note : notes) unlink(note.path.c_str());
+  return notes;
+}
+
+std::vector<RunFolder::Note> RunFolder::NotesIn(const std::filesystem::path& folder) {
   std::vector<Note> notes;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(path_, error), end; !error && it != end;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
     const std::filesystem::path& path = it->path();
     struct stat info;
@@ -116,11 +122,10 @@ std::vector<RunFolder::Note> RunFolder::TakeNotes() const {
     const std::string name = path.stem().string();
     const size_t dot = name.find('.');
     if (bytes > 0 && dot != std::string::npos) {
-      notes.push_back({name.substr(0, dot), name.substr(dot + 1),
+      notes.push_back({path, name.substr(0, dot), name.substr(dot + 1),
                        std::string(why, static_cast<size_t>(bytes)),
                        int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec});
     }
-    unlink(path.c_str());
   }
   return notes;
 }

@@ -37,14 +37,16 @@ class RunFolder {
   void ClearNotice() const;
   // Names that end as session files do, in order.
   std::vector<std::filesystem::path> Sessions() const { return SessionsIn(path_); }
-  // What processes without a session left: why (trace/run_directory.h). Each is taken once.
+  // What processes without a session left: why (trace/run_directory.h). Taking them removes them.
   struct Note {
+    std::filesystem::path path;
     std::string run_id;  // "-": none
     std::string pid;
     std::string why;
     int64_t epoch_ns = 0;
   };
   std::vector<Note> TakeNotes() const;
+  static std::vector<Note> NotesIn(const std::filesystem::path& folder);
   static std::vector<std::filesystem::path> SessionsIn(const std::filesystem::path& folder);
 
  private:

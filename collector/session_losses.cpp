@@ -1,5 +1,7 @@
 #include "collector/session_losses.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +17,8 @@ constexpr bool LosesEvents(LossCause cause) {
 }
 
 // The others are counted by the session.
+constexpr char kAgentOff[] = "agent_off";
+
 constexpr bool CollectorCounts(LossCause cause) {
   return cause == LossCause::kUndecodable || cause == LossCause::kLate;
 }
@@ -26,6 +30,7 @@ Status SessionLosses::Load(const Store& store) {
   if (!losses.ok()) return losses.error();
   for (const EventLossRow& row : *losses) {
     if (row.session_id != head_.session_id) continue;
+    if (row.cause == kAgentOff) off_ns_ = row.first_ns;
     for (size_t i = 0; i < kLossCauses; ++i) {
       const auto cause = static_cast<LossCause>(i);
       if (!CollectorCounts(cause) || row.cause != LossCauseName(cause)) continue;
@@ -71,6 +76,14 @@ Status SessionLosses::Take(Store& store, const SessionState& state, const Sessio
             {clock.Recent(std::max(row.first_ns, read_ns_)), std::max(row.last_ns, read_ns_)});
       }
     }
+    if (auto put = store.Put(row); !put.ok()) return put;
+  }
+  if (state.agent_off != AgentOff::kNo) {  // what comes after is missing, or some of it
+    if (off_ns_ == 0) off_ns_ = clock.now_ns();
+    EventLossRow row{head_.run_id, head_.session_id, kAgentOff};
+    row.place = fmt::format("process {}: {}", head_.pid, AgentOffText(state.agent_off));
+    row.first_ns = off_ns_;
+    row.last_ns = clock.now_ns();
     if (auto put = store.Put(row); !put.ok()) return put;
   }
   read_ns_ = clock.now_ns();

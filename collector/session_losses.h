@@ -44,6 +44,7 @@ class SessionLosses {
   std::array<LossState, kLossCauses> taken_{};
   std::array<Own, kLossCauses> own_{};
   int64_t read_ns_ = 0;  // when they were last looked at
+  int64_t off_ns_ = 0;   // when the agent was first seen switched off
 };
 
 }  // namespace poolscope

@@ -318,7 +318,8 @@ struct Table<EventLossRow> {
     visit.Key("run_id", row.run_id, kRunKey);
     visit.Key("session_id", row.session_id, "process, '' where it has none");
     visit.Key("cause", row.cause, "such as ring_full");
-    visit.Key("place", row.place, "session, thread 1234, collector or process 1234");
+    visit.Key("place", row.place,
+              "session, thread 1234, collector, or process 1234: why its agent is off");
     visit("events", row.events, "how many, NULL where not known");
     visit("first_ns", row.first_ns, "the first of them");
     visit("last_ns", row.last_ns, "the last of them");

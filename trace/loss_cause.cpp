@@ -2,6 +2,20 @@
 
 namespace poolscope {
 
+const char* AgentOffText(AgentOff why) {
+  switch (why) {
+    case AgentOff::kNo:
+      return "";
+    case AgentOff::kNvtxTables:
+      return "a library's NVTX is not of version 3";
+    case AgentOff::kForeignRecord:
+      return "a ring holds what its process did not write";
+    case AgentOff::kCheckFailed:
+      break;
+  }
+  return "an internal check failed";
+}
+
 const char* LossCauseName(LossCause cause) {
   switch (cause) {
     case LossCause::kRingFull:

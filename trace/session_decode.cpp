@@ -115,7 +115,7 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, SessionState& out) {
                       ? RingMode::kDropNewest
                       : RingMode::kOverwriteOldest;
   out.ended = At<uint32_t>(bytes, offsetof(SessionHeader, ended)) != 0;
-  out.agent_off = At<uint32_t>(bytes, offsetof(SessionHeader, agent_off));
+  out.agent_off = At<AgentOff>(bytes, offsetof(SessionHeader, agent_off));
   out.definition_bytes = std::min<uint64_t>(
       At<uint64_t>(bytes, offsetof(SessionHeader, definition_bytes)), kDefinitionBytes);
   out.slots_used = std::min(At<uint32_t>(bytes, offsetof(SessionHeader, slots_used)), kMaxThreads);

@@ -71,6 +71,17 @@ struct LossCounter {
   std::atomic<uint64_t> last_ticks;
 };
 
+// Why an agent switched itself off after its session had begun. Before, it leaves a note instead
+// (run_directory.h).
+enum class AgentOff : uint32_t {
+  kNo = 0,
+  kCheckFailed = 1,    // nothing more is known; what agents without the other numbers write
+  kNvtxTables = 2,     // a library's NVTX is not of version 3
+  kForeignRecord = 3,  // a ring holds what this process did not write
+};
+// "a library's NVTX is not of version 3"; any number.
+const char* AgentOffText(AgentOff why);
+
 struct SessionHeader {
   uint64_t magic;  // written last, with release: a file without it is not ready
   uint32_t format_version;
@@ -91,7 +102,7 @@ struct SessionHeader {
                                                       // until the writer's lock is gone
   std::atomic<uint64_t> definition_bytes;             // published length of the definition log
   std::atomic<uint32_t> slots_used;                   // slots [0, slots_used) were ever taken
-  std::atomic<uint32_t> agent_off;                    // non-zero: the agent switched itself off
+  std::atomic<uint32_t> agent_off;                    // AgentOff
   alignas(64) std::atomic<uint64_t> triples_written;  // triple i is at i % kClockTriples
   ClockTriple triples[kClockTriples];
   alignas(64) LossCounter losses[static_cast<size_t>(LossCause::kCount)];

@@ -44,7 +44,7 @@ struct SessionState {
   bool ended = false;
   uint64_t definition_bytes = 0;
   uint32_t slots_used = 0;
-  uint32_t agent_off = 0;
+  AgentOff agent_off = AgentOff::kNo;
   std::vector<ClockTriple> triples;
   std::array<LossState, kLossCauses> losses{};
 };

@@ -156,8 +156,9 @@ void SessionWriter::MarkEnded() {
   file_.header()->ended.store(1, std::memory_order_release);
 }
 
-void SessionWriter::MarkAgentOff() {
-  if (started()) file_.header()->agent_off.store(1, std::memory_order_release);
+void SessionWriter::MarkAgentOff(AgentOff why) {
+  if (!started()) return;
+  file_.header()->agent_off.store(static_cast<uint32_t>(why), std::memory_order_release);
 }
 
 void SessionWriter::AddTriple(const ClockTriple& triple) {
@@ -348,7 +349,7 @@ bool SessionWriter::Overwrite(ThreadWriter* writer, uint64_t until) {
     RecordHeader header;
     memcpy(&header, words, sizeof(header));
     if (header.words == 0 || header.words > kMaxRecordWords) {  // someone else wrote here
-      MarkAgentOff();
+      MarkAgentOff(AgentOff::kForeignRecord);
       slot->overwriting.store(0, std::memory_order_release);
       return false;
     }

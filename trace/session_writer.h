@@ -47,8 +47,8 @@ class SessionWriter {
   void Lose(LossCause cause, uint64_t events, uint64_t first_ticks, uint64_t last_ticks);
   void Lose(LossCause cause);  // one, now
 
-  void MarkEnded();     // exit was seen
-  void MarkAgentOff();  // an internal check failed
+  void MarkEnded();  // exit was seen
+  void MarkAgentOff(AgentOff why);
   ClockKind clock() const { return clock_; }
   uint64_t ticks_per_second() const { return ticks_per_second_; }  // roughly, once started
 

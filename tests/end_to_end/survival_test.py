@@ -129,6 +129,7 @@ class Survival(EndToEnd):
         self.assertEqual(self.kept(), 2)
         row, = self.sql("SELECT * FROM event_loss")
         self.assertEqual((row["cause"], row["events"]), ("agent_off", None))
+        self.assertRegex(row["place"], r"process \d+: .*ulimit -f")
         self.assertIn("agent_off", self.run_program([POOLSCOPE, "report", self.store])[0])
 
     def test_collector_of_another_format_says_so_and_touches_nothing(self):

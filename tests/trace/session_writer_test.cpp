@@ -204,6 +204,31 @@ TEST_F(Writer, ProcessRangesBeyondTheTable_AreCounted) {
   EXPECT_EQ(view.losses.count("unmatched_end"), 0u);
 }
 
+// Without a collector the oldest records are overwritten, one by one, by their lengths.
+TEST_F(Writer, RingThatSomeoneElseWroteIn_StopsItsThreadAndSaysWhy) {
+  ThreadWriter* writer = session_.Attach();
+  const uint32_t name = session_.Intern("work");
+  const auto record = [&] {
+    for (int i = 0; i < 10'000; ++i) {
+      writer->Push(0, name, 0, {});
+      writer->Pop(0, {});
+    }
+  };
+  record();
+  const uint32_t owners[] = {geteuid()};
+  auto reader = SessionReader::Open(path_, owners);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_EQ(reader->State()->agent_off, AgentOff::kNo);
+  const auto slot = reader->Slot(0);
+  const std::vector<char> nothing(slot->ring_bytes);
+  const int file = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(pwrite(file, nothing.data(), nothing.size(), static_cast<off_t>(slot->ring_offset)),
+            static_cast<ssize_t>(nothing.size()));
+  close(file);
+  record();
+  EXPECT_EQ(reader->State()->agent_off, AgentOff::kForeignRecord);
+}
+
 TEST_F(Writer, RepeatedDefinitions_AreWrittenOnce) {
   const auto defined = [&] { return support::ViewSession(path_).definitions.size(); };
   const uint32_t a = session_.Intern("a"), b = session_.Intern("b");
