@@ -52,6 +52,12 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
       "--end the span they give stays");
   view->add_option("--search", options->search,
                    "Go to the first range in sight or after it whose name contains this");
+  view->add_option_function<std::string>(
+          "--colours",
+          [options](const std::string& text) { options->program_colours = text == "program"; },
+          "Of ranges: those that the program set (program), or by name alone (name); C switches")
+      ->check(CLI::IsMember({"program", "name"}))
+      ->default_str("program");
   view->add_option("--scale", options->scale, "Size of text and lanes; default the display's")
       ->check([](const std::string& text) {
         const double scale = std::strtod(text.c_str(), nullptr);

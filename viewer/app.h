@@ -16,6 +16,7 @@ struct AppOptions {
   double end_seconds = -1;
   Panel panel = Panel::kOverview;
   int select_finding = -1;
+  bool program_colours = true;
   std::string search;      // goes to the first range whose name contains it
   std::string dump_state;  // file that gets the view as JSON at each change; "" none
 };

@@ -1,6 +1,7 @@
 #include "viewer/catalog.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 namespace poolscope {
@@ -54,17 +55,32 @@ const ThreadRow* Catalog::ThreadOf(int64_t track_id) const {
   return found == thread_of_track.end() ? nullptr : &threads[found->second];
 }
 
+const ThreadRow* Catalog::FindThread(const std::string& session_id, int64_t tid) const {
+  const auto found = thread_of_tid.find({session_id, tid});
+  return found == thread_of_tid.end() ? nullptr : &threads[found->second];
+}
+
+std::optional<int64_t> Catalog::FromMonotonic(uint64_t monotonic_ns, int64_t near_ns) const {
+  constexpr int64_t kMostNs = 600'000'000'000;  // that a launch precedes what it launched
+  std::optional<int64_t> best;
+  if (monotonic_ns == 0 || monotonic_ns > static_cast<uint64_t>(INT64_MAX) / 2) return best;
+  for (const int64_t offset_ns : clock_offsets_ns) {
+    const int64_t at_ns = static_cast<int64_t>(monotonic_ns) + offset_ns;
+    if (at_ns > near_ns || at_ns < near_ns - kMostNs) continue;
+    if (!best || at_ns > *best) best = at_ns;
+  }
+  return best;
+}
+
 const ThreadRow* Catalog::LauncherOf(const ThreadRow& stream, const Event& event,
                                      const EventBatch& batch) const {
   if (given_streams.count(stream.thread_id) != 0) return nullptr;
   for (const uint32_t schema : {words.kernel, words.copy, words.memset}) {
     const auto fields = schema == 0 ? std::span<const uint64_t>() : batch.Payload(event, schema);
     if (fields.size() <= kDeviceLaunchTid) continue;
-    const auto found =
-        thread_of_tid.find({stream.session_id, static_cast<int64_t>(fields[kDeviceLaunchTid])});
-    if (found == thread_of_tid.end()) return nullptr;
-    const ThreadRow& launcher = threads[found->second];
-    return launcher.pool.empty() ? nullptr : &launcher;
+    const ThreadRow* launcher =
+        FindThread(stream.session_id, static_cast<int64_t>(fields[kDeviceLaunchTid]));
+    return launcher == nullptr || launcher->pool.empty() ? nullptr : launcher;
   }
   return nullptr;
 }
@@ -83,6 +99,13 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
   if (status) status = Take(Vocabulary::Read(store), catalog->words);
   if (status) status = Take(GivenStreams(store, source.threads), catalog->given_streams);
   if (!status) return status.error();
+
+  const Result<std::vector<SettingRow>> settings = store.Settings(run_id);
+  if (!settings) return settings.error();
+  for (const SettingRow& setting : *settings) {
+    if (setting.key.rfind("clock.offset_ns.", 0) != 0) continue;
+    catalog->clock_offsets_ns.push_back(std::strtoll(setting.value.c_str(), nullptr, 10));
+  }
 
   std::map<int64_t, uint16_t> known_rows;
   if (before != nullptr) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -34,10 +35,15 @@ struct Catalog {
   // By track, and by session and the system's id: places in `threads`.
   std::unordered_map<int64_t, size_t> thread_of_track;
   std::map<std::pair<std::string, int64_t>, size_t> thread_of_tid;
+  std::vector<int64_t> clock_offsets_ns;  // of each host: timeline - CLOCK_MONOTONIC
 
   const LinkRow* FindLink(const std::string& link) const;
   const WorkerRow* FindWorker(const std::string& pool, int64_t index) const;
   const ThreadRow* ThreadOf(int64_t track_id) const;
+  const ThreadRow* FindThread(const std::string& session_id, int64_t tid) const;
+  // CLOCK_MONOTONIC of the host that recorded an event at `near_ns`, which it precedes, on the
+  // run's timeline. None: not known, or of another host's clock.
+  std::optional<int64_t> FromMonotonic(uint64_t monotonic_ns, int64_t near_ns) const;
   // The thread that launched what a device did, where it is a worker's and decides whose it is.
   const ThreadRow* LauncherOf(const ThreadRow& stream, const Event& event,
                               const EventBatch& batch) const;

@@ -140,7 +140,7 @@ class LaneMaker {
     }
     Lane bandwidth{LaneKind::kBandwidth, "bandwidth", "bytes/s", link.link, -1, wire.tracks};
     lanes_.push_back(std::move(wire));
-    lanes_.push_back(std::move(depth));
+    if (!depth.tracks.empty() || link.capacity > 0) lanes_.push_back(std::move(depth));
     lanes_.push_back(std::move(bandwidth));
     // Work is applied, and so lags, where the updates are made.
     for (const PoolRow& pool : source_.pools) {

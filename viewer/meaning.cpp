@@ -72,4 +72,13 @@ EventLook Meanings::Look(const Event& event, const EventBatch& batch) {
   return look;
 }
 
+LooksByName Meanings::LooksOf(const EventBatch& batch) {
+  LooksByName looks;
+  for (const Event& event : batch.events) {
+    const auto [look, fresh] = looks.try_emplace(event.name);
+    if (fresh) look->second = Look(event, batch);
+  }
+  return looks;
+}
+
 }  // namespace poolscope

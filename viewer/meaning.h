@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "store/meaning.h"
 #include "store/store.h"
@@ -31,6 +32,8 @@ struct EventLook {
   bool operator==(const EventLook&) const = default;
 };
 
+using LooksByName = std::map<uint32_t, EventLook>;
+
 // What events mean. A category counts in domain "poolscope" alone: those of other domains are the
 // program's own numbers. One thread.
 class Meanings {
@@ -40,6 +43,8 @@ class Meanings {
   // kNone: nothing. Of a device's kernels and memsets what they mean where no mapping says else.
   Category Of(const Event& event, const EventBatch& batch);
   EventLook Look(const Event& event, const EventBatch& batch);
+  // Of each name's first event: a sample of what chunks hold that are not decoded.
+  LooksByName LooksOf(const EventBatch& batch);
 
  private:
   const Store& store_;

@@ -3,8 +3,19 @@
 #include <array>
 
 #include "trace/event.h"
+#include "viewer/meaning.h"
 
 namespace poolscope {
+namespace {
+
+// Brightness from 0 to 255 (ITU-R BT.601).
+float Luma(Colour colour) {
+  return 0.299f * static_cast<float>(colour & 0xff) +
+         0.587f * static_cast<float>(colour >> 8 & 0xff) +
+         0.114f * static_cast<float>(colour >> 16 & 0xff);
+}
+
+}  // namespace
 
 Colour StateColour(State state) {
   switch (state) {
@@ -87,6 +98,8 @@ Colour WorkColour(const std::string& name) {
 }
 
 Colour RangeColour(uint32_t category, const std::string& name, size_t link_index) {
+  if (category == kDrawnCopy) return Rgb(0xb58b5a);
+  if (category == kDrawnSynchronization || category == kDrawnOverhead) return Rgb(0x5b6472);
   switch (static_cast<Category>(category)) {
     case Category::kTransfer:
       return LinkColour(link_index);
@@ -133,11 +146,14 @@ Colour WithAlpha(Colour colour, float alpha) {
   return (colour & 0x00ffffffu) | static_cast<Colour>(alpha * 255 + 0.5f) << 24;
 }
 
-Colour TextOn(Colour background) {
-  const float red = static_cast<float>(background & 0xff);
-  const float green = static_cast<float>(background >> 8 & 0xff);
-  const float blue = static_cast<float>(background >> 16 & 0xff);
-  return 0.299f * red + 0.587f * green + 0.114f * blue > 118 ? Rgb(0x0c0e11) : Rgb(0xffffff);
+Colour Visible(Colour colour) {
+  constexpr float kLeast = 75;  // a lane has 33
+  const float luma = Luma(colour);
+  return luma >= kLeast
+             ? colour
+             : Mix(colour, colour::kText, (kLeast - luma) / (Luma(colour::kText) - luma));
 }
+
+Colour TextOn(Colour background) { return Luma(background) > 118 ? Rgb(0x0c0e11) : Rgb(0xffffff); }
 
 }  // namespace poolscope

@@ -34,11 +34,14 @@ bool StateHatched(State state);
 // `link_index` counts the run's links; a link keeps its colour everywhere.
 Colour LinkColour(size_t link_index);
 Colour WorkColour(const std::string& name);
+// `category` as EventLook's (meaning.h).
 Colour RangeColour(uint32_t category, const std::string& name, size_t link_index);
 Colour SeverityColour(const std::string& severity);
 
 Colour Mix(Colour a, Colour b, float share_of_b);
 Colour WithAlpha(Colour colour, float alpha);
+// A program's colour, lightened as far as it needs to be told from the lane it lies on.
+Colour Visible(Colour colour);
 // Black or white, whichever reads better on `background`.
 Colour TextOn(Colour background);
 

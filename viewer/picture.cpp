@@ -103,17 +103,12 @@ Result<bool> PictureMaker::ForEvents(const std::vector<int64_t>& tracks, const O
   return true;
 }
 
-Result<PictureMaker::LooksByName> PictureMaker::SampleLooks(const std::vector<ChunkRow>& chunks,
-                                                            const Order& order) {
-  LooksByName looks;
-  if (chunks.empty() || (!order.detail && !cache_.Holds(chunks.front()))) return looks;
+Result<LooksByName> PictureMaker::SampleLooks(const std::vector<ChunkRow>& chunks,
+                                              const Order& order) {
+  if (chunks.empty() || (!order.detail && !cache_.Holds(chunks.front()))) return LooksByName();
   Result<std::shared_ptr<const EventBatch>> batch = cache_.Read(store_, chunks.front());
   if (!batch) return batch.error();
-  for (const Event& event : (*batch)->events) {
-    const auto [look, fresh] = looks.try_emplace(event.name);
-    if (fresh) look->second = meanings_.Look(event, **batch);
-  }
-  return looks;
+  return meanings_.LooksOf(**batch);
 }
 
 Status PictureMaker::MakeRanges(const Lane& lane, const Order& order, LanePicture& picture) {

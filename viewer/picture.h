@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -85,7 +84,6 @@ class PictureMaker {
  private:
   Status MakeRanges(const Lane& lane, const Order& order, LanePicture& picture);
   // What the track's names look like, by the first chunk of the span, where it may be decoded.
-  using LooksByName = std::map<uint32_t, EventLook>;
   Result<LooksByName> SampleLooks(const std::vector<ChunkRow>& chunks, const Order& order);
   Status MakeStates(const Catalog& catalog, const Lane& lane, const Order& order,
                     LanePicture& picture);

@@ -23,6 +23,7 @@ std::string StateAsJson(const View& view, const PanelContext& context, bool sett
   state["live"] = context.live;
   state["panel"] = PanelName(view.panel);
   state["help"] = view.help;
+  state["program_colours"] = view.program_colours;
   state["search"] = view.search;
   state["search_open"] = view.search_open && !view.search_focus;  // takes keys
   state["finding"] = view.finding;

@@ -169,6 +169,9 @@ bool View::Press(int key, bool shift) {
     case 'E':
       fold_order_ = true;
       return true;
+    case 'C':
+      program_colours = !program_colours;
+      return true;
     case '/':
       search_open = true;
       search_focus = true;

@@ -33,6 +33,7 @@ struct View {
 
   Panel panel = Panel::kOverview;
   bool help = false;
+  bool program_colours = true;  // of ranges to which the program gave one; else by name
   bool search_open = false;
   bool search_focus = false;  // the search field wants the keyboard and has not got it
   std::string search;

@@ -15,9 +15,10 @@ struct ViewerOptions {
   double begin_seconds = -1, end_seconds = -1;  // since the run's start; < 0: the whole run
   std::string panel = "overview";               // overview, details, statistics
   int select_finding = -1;
-  std::string search;      // goes to the first range whose name contains it
-  float scale = 0;         // of the text; 0: the display's
-  std::string dump_state;  // file that gets the view as JSON at each change, for tests
+  bool program_colours = true;  // of ranges to which the program gave one
+  std::string search;           // goes to the first range whose name contains it
+  float scale = 0;              // of the text; 0: the display's
+  std::string dump_state;       // file that gets the view as JSON at each change, for tests
 };
 
 // Shows a store in a window until it is closed, or draws one picture of it. Error: no store, no

@@ -287,7 +287,9 @@ TEST_F(StoreWithARun, DetailsNameTheEventAndItsPlace) {
   ASSERT_TRUE(details.has_value());
   EXPECT_EQ(details->name, "forward");
   EXPECT_EQ(details->kind, "work");
-  EXPECT_EQ(details->place, "compute 0");
+  EXPECT_EQ(details->place, "worker");  // the thread's name
+  ASSERT_FALSE(details->fields.empty());
+  EXPECT_EQ(details->fields[0], std::make_pair(std::string("worker"), std::string("compute 0")));
   EXPECT_FALSE(
       FindDetails(store, cache, *catalog, {lane, begin + 1, begin + 2, forward_})->has_value());
 }

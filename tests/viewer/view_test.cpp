@@ -66,6 +66,15 @@ TEST(View, EscapeClearsWhatIsSelectedAndSearched) {
   EXPECT_TRUE(view.search.empty());
 }
 
+TEST(View, ColoursAreTheProgramsUntilCSaysByName) {
+  View view;
+  EXPECT_TRUE(view.program_colours);
+  EXPECT_TRUE(view.Press('C', false));
+  EXPECT_FALSE(view.program_colours);
+  view.Press('C', false);
+  EXPECT_TRUE(view.program_colours);
+}
+
 TEST(View, FoldedPoolsStayAsChosenWhenLanesAreAdded) {
   const auto lanes = [](int64_t first_pool, int64_t workers) {
     std::vector<Lane> out;

@@ -129,6 +129,26 @@ class Screenshot(unittest.TestCase):
         self.assertIn("--screenshot", done.stderr)
 
 
+class Colours(unittest.TestCase):
+    def test_ranges_have_the_programs_colours_unless_told_otherwise(self):
+        folder = tempfile.mkdtemp(prefix="poolscope-view-")
+        self.addCleanup(shutil.rmtree, folder)
+        store = os.path.join(folder, "run.db")
+        job = str(BUILD / "tests" / "nvtx_extensions")
+        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", store, "--", job, "colors"],
+                       check=True, capture_output=True, timeout=PATIENCE_S)
+        green = {}
+        for colours in ("program", "name"):
+            picture = os.path.join(folder, colours + ".png")
+            subprocess.run([POOLSCOPE, "view", store, "--screenshot", picture, "--size", "900x600",
+                            "--search", "green", "--colours", colours],
+                           check=True, timeout=PATIENCE_S)
+            _, _, rows = read_png(picture)
+            green[colours] = sum(row.count(bytes.fromhex("00ff80")) for row in rows)
+        self.assertGreater(green["program"], 100)
+        self.assertEqual(green["name"], 0)
+
+
 @unittest.skipUnless(shutil.which("Xvfb") and shutil.which("xdotool"), "needs Xvfb and xdotool")
 class WindowCase(unittest.TestCase):
     """A viewer in a window of a server of its own, on the store that make_store() makes."""

@@ -16,6 +16,7 @@ void DrawHelp(PanelContext& context, View& view) {
       {"L", "follow a live run"},
       {"click", "select a range or transfer; on a title: fold its lanes"},
       {"E", "open all folded pools; again: fold the large ones"},
+      {"C", "ranges in the program's own colours, or by name"},
       {"/", "search by name; n and N go to the next and previous"},
       {"1  2  3", "overview, details, statistics"},
       {"Esc", "clear selection, search and highlight"},
@@ -51,6 +52,7 @@ void DrawHelp(PanelContext& context, View& view) {
     ImGui::TextDisabled(
         "Green is work, warm colours are waiting; in a narrow column the height of "
         "the green is the busy share.");
+    ImGui::TextDisabled("Framed on a wire: not marked by the job, but inferred from what it did.");
     ImGui::TextDisabled("Hatched over several lanes: events are known to be missing there.");
     const ImVec2 at = ImGui::GetWindowPos();
     const ImVec2 size = ImGui::GetWindowSize();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <unordered_map>
 
 #include "viewer/format.h"
@@ -22,19 +23,21 @@ constexpr float kLeastLabel = 40;
 
 struct Look {
   Colour colour;
+  Colour frame;  // around what is inferred; else the same
   std::string label;
   std::string name;  // shorter: the colour says the rest
 };
 
-// Colour and label of each (name, category, stage), worked out once a lane and frame.
+// Colour and label of each sort of bar, worked out once a lane and frame.
 class Looks {
  public:
   Looks(const PanelContext& context, const Lane& lane, const View& view)
       : context_(context), lane_(lane), view_(view) {}
 
   const Look& Of(const Bar& bar) {
-    const uint64_t key = uint64_t{bar.name} << 16 | uint64_t{bar.category & 0xff} << 8 | bar.stage;
-    const auto [found, fresh] = looks_.try_emplace(key);
+    const uint64_t sort = uint64_t{bar.name} << 17 | uint64_t{bar.category & 0xff} << 9 |
+                          uint64_t{bar.stage} << 1 | uint64_t{bar.inferred};
+    const auto [found, fresh] = looks_[bar.colour].try_emplace(sort);
     if (fresh) found->second = Make(bar);
     return found->second;
   }
@@ -44,7 +47,8 @@ class Looks {
     static constexpr const char* kStages[] = {"queued", "encode", "wire",
                                               "decode", "apply",  "receive"};
     const std::string name = context_.Name(bar.name);
-    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), name, name};
+    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), 0, name, name};
+    if (bar.colour != 0 && view_.program_colours) look.colour = Visible(bar.colour);
     const auto category = static_cast<Category>(bar.category);
     if (category == Category::kTransfer && bar.stage < std::size(kStages)) {
       look.label = lane_.kind == LaneKind::kWire ? name : name + " " + kStages[bar.stage];
@@ -62,13 +66,19 @@ class Looks {
     if (!view_.search.empty() && !NameMatches(name, view_.search)) {
       look.colour = Mix(look.colour, colour::kLane, 0.8f);
     }
+    look.frame = look.colour;
+    // As the job's own ranges transfers have another lane; on the wire only these are seen.
+    if (bar.inferred && lane_.kind == LaneKind::kWire) {
+      look.colour = Mix(look.colour, colour::kLane, 0.65f);
+      look.label += ", inferred";
+    }
     return look;
   }
 
   const PanelContext& context_;
   const Lane& lane_;
   const View& view_;
-  std::unordered_map<uint64_t, Look> looks_;
+  std::map<Colour, std::unordered_map<uint64_t, Look>> looks_;  // by the program's colour
 };
 
 void Tooltip(const std::vector<std::string>& lines) {
@@ -190,6 +200,7 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
   };
   float drawn_to = canvas.x - 2;
   const float least = LeastPixels(canvas, picture);
+  const float line = std::max(1.0f, std::floor(1.5f * scale));
   int row = -1;
   const int64_t sight_begin = canvas.view->axis.begin_ns();
   const int64_t sight_end = canvas.view->axis.end_ns();
@@ -214,7 +225,12 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     const EventKey key{canvas.lane, bar.begin_ns, bar.end_ns, bar.name};
     if (bar.events == 1 && canvas.view->selected == key) selected = &bar;
     if (bar.events == 1 && x1 - x0 > 4) x1 -= 1;  // neighbours stay apart
-    batch.Add(x0, y0, x1, y1, fill);
+    if (look.frame != look.colour && x1 - x0 > 3 * line) {
+      batch.Add(x0, y0, x1, y1, look.frame);
+      batch.Add(x0 + line, y0 + line, x1 - line, y1 - line, fill);
+    } else {
+      batch.Add(x0, y0, x1, y1, fill);
+    }
     if (x1 - x0 > kLeastLabel * scale && row_height >= font->FontSize)
       labels.push_back({x0, x1, y0, fill, &look});
   }

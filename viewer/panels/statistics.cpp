@@ -8,6 +8,9 @@ namespace poolscope {
 namespace {
 
 const char* GroupOf(uint32_t category) {
+  if (category == kDrawnCopy) return "copy";
+  if (category == kDrawnSynchronization) return "synchronization";
+  if (category == kDrawnOverhead) return "overhead";
   switch (static_cast<Category>(category)) {
     case Category::kWork:
       return "work";
@@ -42,7 +45,7 @@ void Right(const std::string& text) {
 
 }  // namespace
 
-void DrawStatistics(PanelContext& context, View&) {
+void DrawStatistics(PanelContext& context, View& view) {
   const ViewAnswer& answer = *context.answer;
   if (answer.statistics.empty()) {
     ImGui::TextDisabled("%s", context.busy ? "being counted\xe2\x80\xa6" : "no ranges in sight");
@@ -75,12 +78,14 @@ void DrawStatistics(PanelContext& context, View&) {
     ImGui::TableNextRow();
     ImGui::TableNextColumn();
     const ImVec2 at = ImGui::GetCursorScreenPos();
+    const bool own = row.look.colour != 0 && view.program_colours;
     ImGui::GetWindowDrawList()->AddRectFilled(
         ImVec2(at.x, at.y + 3 * scale), ImVec2(at.x + 9 * scale, at.y + 12 * scale),
-        RangeColour(row.category, row.name, context.LinkIndex(row.name)));
+        own ? Visible(row.look.colour)
+            : RangeColour(row.look.category, row.name, context.LinkIndex(row.name)));
     ImGui::SetCursorPosX(ImGui::GetCursorPosX() + 14 * scale);
     const std::string name = fmt::format("{}", row.name);
-    const std::string group = GroupOf(row.category);
+    const std::string group = GroupOf(row.look.category);
     const float room = ImGui::GetContentRegionAvail().x;
     ImGui::TextUnformatted(FitText(context.gui->fonts().text, name, room).c_str());
     ImGui::SameLine(0, 6 * scale);

@@ -89,7 +89,8 @@ void PaintHighlight(TimelineFrame& frame) {
   frame.list->AddRectFilled(ImVec2(x1, frame.area.y), frame.AreaCorner(), shade);
 }
 
-// The way of the selected message: from its sender, an arrow from each stage to the next.
+// The way of the selected message: from its sender, an arrow from each stage to the next. Of what a
+// device did: an arrow from its launch.
 void PaintMessage(TimelineFrame& frame) {
   if (!frame.context.details || !frame.view.selected) return;
   const EventDetails& details = *frame.context.details;
@@ -101,6 +102,19 @@ void PaintMessage(TimelineFrame& frame) {
   const auto point = [&](int lane, int64_t time_ns) {
     return ImVec2(frame.At(time_ns), frame.Top(static_cast<size_t>(lane)) + 8 * scale);
   };
+  const auto arrow = [&](const ImVec2& from, const ImVec2& to) {
+    const float bend = std::max(12 * scale, std::fabs(to.x - from.x) * 0.4f);
+    frame.list->AddBezierCubic(from, ImVec2(from.x + bend, from.y), ImVec2(to.x - bend, to.y), to,
+                               colour::kSelection, 1.5f * scale, 24);
+    frame.list->AddTriangleFilled(ImVec2(to.x + 1, to.y),
+                                  ImVec2(to.x - 7 * scale, to.y - 4 * scale),
+                                  ImVec2(to.x - 7 * scale, to.y + 4 * scale), colour::kSelection);
+  };
+  if (details.launch && shown(details.launch->lane) && shown(frame.view.selected->lane)) {
+    const ImVec2 from = point(details.launch->lane, details.launch->at_ns);
+    frame.list->AddCircleFilled(from, 3 * scale, colour::kSelection);
+    arrow(from, point(frame.view.selected->lane, details.begin_ns));
+  }
   std::optional<ImVec2> from;
   if (!details.stages.empty() && shown(details.sender_lane)) {
     from = point(details.sender_lane, details.stages.front().begin_ns);
@@ -108,14 +122,7 @@ void PaintMessage(TimelineFrame& frame) {
   for (const MessageStage& stage : details.stages) {
     if (!shown(stage.lane)) continue;
     const ImVec2 to = point(stage.lane, stage.begin_ns);
-    if (from && (std::fabs(from->y - to.y) > 2 || to.x - from->x > 3)) {
-      const float bend = std::max(12 * scale, std::fabs(to.x - from->x) * 0.4f);
-      frame.list->AddBezierCubic(*from, ImVec2(from->x + bend, from->y), ImVec2(to.x - bend, to.y),
-                                 to, colour::kSelection, 1.5f * scale, 24);
-      frame.list->AddTriangleFilled(ImVec2(to.x + 1, to.y),
-                                    ImVec2(to.x - 7 * scale, to.y - 4 * scale),
-                                    ImVec2(to.x - 7 * scale, to.y + 4 * scale), colour::kSelection);
-    }
+    if (from && (std::fabs(from->y - to.y) > 2 || to.x - from->x > 3)) arrow(*from, to);
     from = point(stage.lane, stage.end_ns);
   }
 }
