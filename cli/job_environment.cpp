@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -31,6 +33,20 @@ std::string NewRunId() {
   std::string text;
   for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
   return text;
+}
+
+Result<std::string> RunId() {
+  const char* given = std::getenv("POOLSCOPE_RUN_ID");
+  if (given == nullptr || *given == 0) return NewRunId();
+  std::string id = given;
+  std::transform(id.begin(), id.end(), id.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (id.size() != 32 || id.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    return Error{fmt::format(
+        "POOLSCOPE_RUN_ID is '{}', no run's id: it takes 32 hex digits; unset it for a new one",
+        given)};
+  }
+  return id;
 }
 
 std::string ForeignValue(const LoadingVariable& variable, const std::string& agent) {

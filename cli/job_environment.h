@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "trace/result.h"
+
 namespace poolscope {
 
 // Which variables make a job's libraries load the agent, and what is not seen without each.
@@ -17,6 +19,10 @@ std::string AgentPath();
 
 // 32 random hex digits.
 std::string NewRunId();
+
+// POOLSCOPE_RUN_ID, which whoever started this has set so that several hosts or commands are one
+// run; else a new one. Error: what is set is no id.
+Result<std::string> RunId();
 
 // The variable's value where it names something other than `agent`: the user's own, which is kept.
 // "" else.

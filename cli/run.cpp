@@ -15,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,7 @@
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
 #include "collector/run_folder.h"
+#include "trace/run_directory.h"
 #include "trace/session_reader.h"
 
 namespace poolscope {
@@ -226,6 +228,43 @@ Result<std::filesystem::path> NewStore() {
   return Error{fmt::format("every name from {}.db on is taken; name a store with --store", name)};
 }
 
+struct Folder {
+  std::string path;
+  bool own = false;  // made for this run, to be removed
+};
+
+// --run-dir, else what POOLSCOPE_RUN_DIR names, else a private one; so too where another collector
+// drains that, such as the one of a `poolscope run` around this. Sets POOLSCOPE_RUN_DIR.
+Status ChooseFolder(const std::string& given, Folder& folder) {
+  const char* const set = std::getenv("POOLSCOPE_RUN_DIR");
+  std::string path = !given.empty() ? given : set == nullptr ? "" : set;
+  if (given.empty() && !path.empty() && IsDrained(path)) {
+    Say("POOLSCOPE_RUN_DIR is {}, which another collector drains: what this job records goes to "
+        "this command's store alone",
+        path);
+    path.clear();
+  }
+  folder = {path, path.empty()};
+  if (!folder.own) {
+    folder.path = std::filesystem::absolute(path);  // the job may go elsewhere
+    setenv("POOLSCOPE_RUN_DIR", folder.path.c_str(), 1);
+    Reason why;
+    const int directory = OpenRunDirectory(&why);  // as the agent will
+    if (directory < 0) return Error{why.text};
+    close(directory);
+    return {};
+  }
+  std::string made = PrivateRunFolderPrefix(geteuid()) + "XXXXXX";
+  if (mkdtemp(made.data()) == nullptr) {
+    return Error{
+        fmt::format("cannot make a run folder under /dev/shm: {}; give one in tmpfs with --run-dir",
+                    std::strerror(errno))};
+  }
+  folder.path = made;
+  setenv("POOLSCOPE_RUN_DIR", made.c_str(), 1);
+  return {};
+}
+
 // Processes that still record into the folder.
 size_t LivingWriters(const std::filesystem::path& folder, const std::vector<uint32_t>& owners) {
   size_t living = 0;
@@ -270,6 +309,11 @@ int Run(const Arguments& arguments) {
     return 1;
   }
 
+  const Result<std::string> run_id = RunId();
+  if (!run_id.ok()) {
+    Say("{}", run_id.error().message);
+    return 2;
+  }
   CollectorOptions options;
   options.pools = arguments.pools;
   options.metrics_address = arguments.metrics;
@@ -294,24 +338,6 @@ int Run(const Arguments& arguments) {
     std::error_code error;
     if (new_store) std::filesystem::remove(options.store, error);
   };
-  SweepPrivateRunFolders();
-  std::string folder = arguments.run_dir;
-  const bool own_folder = folder.empty();
-  if (own_folder) {
-    folder = PrivateRunFolderPrefix(geteuid()) + "XXXXXX";
-    if (mkdtemp(folder.data()) == nullptr) {
-      Say("cannot make a run folder under /dev/shm: {}; give one in tmpfs with --run-dir",
-          std::strerror(errno));
-      if (arguments.store.empty()) remove_new_store();
-      return 1;
-    }
-  }
-  options.run_folders = {folder};
-  const auto remove_folder = [&] {
-    std::error_code error;
-    if (own_folder) std::filesystem::remove_all(folder, error);
-  };
-
   // Signals are waited for, so that none is missed between two system calls.
   sigset_t signals;
   sigset_t before;
@@ -323,46 +349,57 @@ int Run(const Arguments& arguments) {
   for (int number = SIGRTMIN; number <= SIGRTMAX; ++number) sigaddset(&signals, number);
   sigprocmask(SIG_BLOCK, &signals, &before);
 
-  CollectorChild collector(options);
-  if (auto started = collector.Start(); !started.ok()) {
+  SweepPrivateRunFolders();
+  Folder folder;
+  std::optional<CollectorChild> collector;
+  const auto remove_folder = [&] {
+    std::error_code error;
+    if (folder.own && !folder.path.empty()) std::filesystem::remove_all(folder.path, error);
+  };
+  Status started = ChooseFolder(arguments.run_dir, folder);
+  while (started.ok()) {
+    options.run_folders = {folder.path};
+    started = collector.emplace(options).Start();
+    if (started.ok() || folder.own || !arguments.run_dir.empty() || !IsDrained(folder.path)) break;
+    started = ChooseFolder("", folder);  // somebody was faster
+  }
+  if (!started.ok()) {
     Say("{}", started.error().message);
     remove_folder();
     if (arguments.store.empty()) remove_new_store();
-    return 1;
+    return collector || folder.own ? 1 : 2;  // 2: what was named is no run folder
   }
   GroupSignals group;
-  if (auto started = group.Start(signals); !started.ok()) Say("{}", started.error().message);
-  const std::string run_id = NewRunId();
-  setenv("POOLSCOPE_RUN_ID", run_id.c_str(), 1);
-  setenv("POOLSCOPE_RUN_DIR", folder.c_str(), 1);
+  if (auto watched = group.Start(signals); !watched.ok()) Say("{}", watched.error().message);
+  setenv("POOLSCOPE_RUN_ID", run_id->c_str(), 1);
   if (!agent.empty()) SetLoadingVariables(agent);
   const pid_t job = StartJob(arguments.job, before);
   if (job < 0) {
     const int error = errno;
     Say("cannot run {}: {}", arguments.job[0], std::strerror(error));
-    collector.Finish();
+    collector->Finish();
     remove_folder();
     remove_new_store();
     return error == ENOENT ? 127 : 126;
   }
-  const int status = Supervise(job, collector, signals, group);
-  bool stored = collector.pid() > 0 && collector.Finish();
+  const int status = Supervise(job, *collector, signals, group);
+  bool stored = collector->pid() > 0 && collector->Finish();
   if (!stored) {  // once more, from what the store holds
-    stored = collector.Start().ok() && collector.Finish();
+    stored = collector->Start().ok() && collector->Finish();
   }
-  const size_t living = own_folder ? LivingWriters(folder, options.owners) : 0;
+  const size_t living = folder.own ? LivingWriters(folder.path, options.owners) : 0;
   if (stored && living == 0) {
     remove_folder();
   } else if (stored) {
     Say("{} of the job's processes went on when it ended; poolscope collect --run-dir {} --store "
         "{} takes what they record from now on",
-        living, folder, options.store.string());
+        living, folder.path, options.store.string());
   } else {
     Say("not all events could be stored; what is left is in {}: poolscope collect --run-dir {} "
         "--store {} takes it up",
-        folder, folder, options.store.string());
+        folder.path, folder.path, options.store.string());
   }
-  Conclude(options.store, run_id, !arguments.no_report);
+  Conclude(options.store, *run_id, !arguments.no_report);
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -376,8 +413,9 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   AddCollectorFlags(*command, arguments->pools, arguments->metrics);
   command
-      ->add_option("--run-dir", arguments->run_dir,
-                   "folder of the session files, in tmpfs (default: a private one)")
+      ->add_option(
+          "--run-dir", arguments->run_dir,
+          "folder of the session files, in tmpfs (default $POOLSCOPE_RUN_DIR, else a private one)")
       ->type_name("DIR");
   command->add_flag("--no-report", arguments->no_report, "print no report at the end");
   command->add_option("CMD", arguments->job, "the job, after --")->type_name("");

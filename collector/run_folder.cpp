@@ -45,6 +45,14 @@ void SweepPrivateRunFolders() {
   }
 }
 
+bool IsDrained(const std::filesystem::path& path) {
+  const int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return false;
+  const bool locked = flock(folder, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(folder);
+  return locked;
+}
+
 Result<RunFolder> RunFolder::Open(const std::filesystem::path& path,
                                   const std::vector<uint32_t>& owners) {
   RunFolder folder(path);
@@ -71,7 +79,12 @@ Result<RunFolder> RunFolder::Open(const std::filesystem::path& path,
     return Error{fmt::format("the run folder {} has mode {:03o}, others may enter: chmod 700 it",
                              path.string(), info.st_mode & 0777)};
   }
-  if (flock(folder.folder_, LOCK_EX | LOCK_NB) != 0) {
+  bool locked = flock(folder.folder_, LOCK_EX | LOCK_NB) == 0;
+  for (int i = 0; i < 10 && !locked; ++i) {  // IsDrained may be looking
+    usleep(2000);
+    locked = flock(folder.folder_, LOCK_EX | LOCK_NB) == 0;
+  }
+  if (!locked) {
     return Error{
         fmt::format("another collector already drains the run folder {}: stop it, or give "
                     "another folder with --run-dir",

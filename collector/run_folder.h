@@ -20,6 +20,9 @@ std::string PrivateRunFolderPrefix(uint32_t user);
 // store, or it is older than a day (as SweepRunDirectory of trace/run_directory.h).
 void SweepPrivateRunFolders();
 
+// Whether a collector drains the folder now.
+bool IsDrained(const std::filesystem::path& folder);
+
 // Watches one folder of session files. Not thread-safe.
 class RunFolder {
  public:

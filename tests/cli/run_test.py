@@ -10,7 +10,9 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "end_to_end"))
-from harness import POOLSCOPE, QUICK_TRAINER, EndToEnd, clean_environment, kill  # noqa: E402
+from harness import BUILD, POOLSCOPE, QUICK_TRAINER, EndToEnd, clean_environment, kill  # noqa: E402
+
+ENDS = str(BUILD / "tests" / "nvtx_ends")
 
 # Counts SIGINTs for a while after the first, then leaves with 40 + their number.
 COUNT_INTERRUPTS = """
@@ -145,6 +147,87 @@ class Run(EndToEnd):
         out, err = process.communicate(timeout=60)
         self.assertEqual(out, "/tmp/other.so\n")
         self.assertIn("NVTX_INJECTION64_PATH is set to /tmp/other.so", err)
+
+    def started_with(self, *flags, store=None, job=None, expect=0, **variables):
+        """Output and messages of a run that its environment says something of."""
+        job = job or ["sh", "-c", f"echo $POOLSCOPE_RUN_ID $POOLSCOPE_RUN_DIR; {ENDS} return"]
+        return self.run_program([POOLSCOPE, "run", "--no-report", "--store", store or self.store,
+                                 *flags, "--", *job], expect=expect,
+                                env=clean_environment(**variables))
+
+    def runs(self, store=None):
+        return {row["run_id"]: row["processes"] for row in self.sql(
+            "SELECT run_id, count(*) AS processes FROM process GROUP BY run_id", store)}
+
+    def test_run_id_of_the_launcher_is_kept_on_every_node(self):
+        identity = "00112233445566778899aabbccddeeff"
+        for node in ("a", "b"):
+            store = str(self.folder / f"{node}.db")
+            out, err = self.started_with(store=store, POOLSCOPE_RUN_ID=identity.upper())
+            self.assertEqual(out.split()[0], identity)
+            self.assertRegex(out.split()[1], r"/dev/shm/poolscope-\d+-run-")
+            self.assertNotIn("POOLSCOPE_RUN_ID", err)
+            self.assertEqual(self.runs(store), {identity: 1})
+        # And one after the other into one store, as ranks that follow each other.
+        self.started_with(store=store, POOLSCOPE_RUN_ID=identity)
+        self.assertEqual(self.runs(store), {identity: 2})
+        self.assertEqual(self.value("SELECT ended FROM run", store), 1)
+
+    def test_without_one_every_run_has_an_id_of_its_own(self):
+        self.started_with()
+        self.started_with(POOLSCOPE_RUN_ID="")
+        self.assertEqual(sorted(self.runs().values()), [1, 1])
+
+    def test_run_id_that_is_none_starts_nothing(self):
+        for value in ("today", "0" * 31, "0" * 33, "g" * 32, "../" + "0" * 29):
+            out, err = self.started_with(expect=2, POOLSCOPE_RUN_ID=value)
+            self.assertEqual(out, "")
+            self.assertEqual(err, f"poolscope: POOLSCOPE_RUN_ID is '{value}', no run's id: it "
+                                  "takes 32 hex digits; unset it for a new one\n")
+        self.assertFalse(pathlib.Path(self.store).exists())
+
+    def test_run_folder_of_the_user_is_kept(self):
+        out, _ = self.started_with(POOLSCOPE_RUN_DIR=str(self.shm))
+        self.assertEqual(out.split()[1], str(self.shm))
+        self.assertTrue(self.shm.exists())
+        other = self.shm / "flag"
+        out, _ = self.started_with("--run-dir", str(other), POOLSCOPE_RUN_DIR=str(self.shm))
+        self.assertEqual(out.split()[1], str(other))
+        self.assertEqual(sum(self.runs().values()), 2)
+
+    def test_run_folder_given_relatively_holds_wherever_the_job_goes(self):
+        self.run_program([POOLSCOPE, "run", "--no-report", "--store", self.store, "--run-dir",
+                          "here", "--", "sh", "-c", f"cd /; {ENDS} return"], cwd=self.shm,
+                         env=clean_environment())
+        self.assertEqual(sum(self.runs().values()), 1)
+
+    def test_run_folder_that_is_none_starts_nothing(self):
+        for flags, variables in ((["--run-dir", str(self.folder)], {}),
+                                 ([], {"POOLSCOPE_RUN_DIR": str(self.folder)})):
+            out, err = self.started_with(*flags, expect=2, **variables)
+            self.assertEqual((out, err.count("\n")), ("", 1), err)
+            self.assertIn(f"the run folder {self.folder} ", err)
+        self.assertFalse(pathlib.Path(self.store).exists())
+
+    def test_run_within_a_run_is_the_same_run_in_a_store_of_its_own(self):
+        inner = str(self.folder / "inner.db")
+        job = ["sh", "-c", f"{ENDS} return; {POOLSCOPE} run --no-report --store {inner} -- "
+                           f"{ENDS} return; {ENDS} return"]
+        _, err = self.started_with(job=job)
+        self.assertRegex(err, "POOLSCOPE_RUN_DIR is /dev/shm/.*, which another collector drains")
+        outer, = self.runs()
+        self.assertEqual(self.runs(), {outer: 2})
+        self.assertEqual(self.runs(inner), {outer: 1})
+
+    def test_runs_that_start_at_once_share_a_folder_that_only_one_can_have(self):
+        both = [self.start([POOLSCOPE, "run", "--no-report", "--store",
+                            str(self.folder / f"{i}.db"), "--", ENDS, "return"],
+                           env=clean_environment(POOLSCOPE_RUN_DIR=str(self.shm)))
+                for i in range(6)]
+        said = [process.communicate(timeout=60)[1] for process in both]
+        self.assertEqual([process.returncode for process in both], [0] * 6, said)
+        stored = sum(sum(self.runs(str(self.folder / f"{i}.db")).values()) for i in range(6))
+        self.assertEqual(stored, 6, said)
 
     def test_run_without_a_command_is_wrong_usage(self):
         process = self.start([POOLSCOPE, "run"])
