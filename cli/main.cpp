@@ -43,9 +43,7 @@ void PrintDoc(const CLI::App& command, const std::string& before) {
   for (const CLI::App* part : command.get_subcommands({})) PrintDoc(*part, name);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
+int RunProgram(int argc, char** argv) {
   CLI::App app{"Poolscope: where disaggregated training spends its time, and what to change"};
   app.name("poolscope");
   app.set_version_flag("--version", POOLSCOPE_VERSION);
@@ -83,6 +81,16 @@ int main(int argc, char** argv) try {
     return 2;
   }
   return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const int exit_code = RunProgram(argc, argv);
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || exit_code != 0) return exit_code;
+  std::fprintf(stderr, "poolscope: cannot write to standard output\n");
+  return 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "poolscope: %s\n", error.what());
   return 1;

@@ -1,13 +1,11 @@
 #include "advisor/report.h"
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "cli/commands.h"
+#include "store/output_file.h"
 
 namespace poolscope {
 namespace {
@@ -21,19 +19,6 @@ int Fail(const std::string& message) {
   return 1;
 }
 
-// Written beside the target and renamed: a reader never sees half a report.
-int WriteFile(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  std::error_code failed;
-  if (file) std::filesystem::rename(partial, path, failed);
-  if (file && !failed) return 0;
-  std::filesystem::remove(partial, failed);
-  return Fail("cannot write " + path + ": choose another file with -o");
-}
-
 int RunReport(const ReportArguments& arguments) {
   Result<Store> store = Store::Open(arguments.store, Store::Mode::kRead);
   if (!store) return Fail(store.error().message);
@@ -41,7 +26,10 @@ int RunReport(const ReportArguments& arguments) {
   if (!report) return Fail(report.error().message);
   const std::string text =
       arguments.format == "json" ? ReportAsJson(*report) : ReportAsText(*report);
-  if (!arguments.output.empty()) return WriteFile(arguments.output, text);
+  if (!arguments.output.empty()) {
+    const Status status = WriteOutputFile(arguments.output, text);
+    return status ? 0 : Fail(status.error().message + "; choose another file with -o");
+  }
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   return written && std::fflush(stdout) == 0 ? 0 : Fail("cannot write to standard output");
 }

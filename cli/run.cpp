@@ -332,7 +332,8 @@ int Run(const Arguments& arguments) {
     }
     options.store = *made;
   } else {
-    new_store = !std::filesystem::exists(options.store);
+    std::error_code error;
+    new_store = !std::filesystem::exists(options.store, error) && !error;
   }
   const auto remove_new_store = [&] {
     std::error_code error;

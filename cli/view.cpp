@@ -14,6 +14,10 @@ namespace poolscope {
 
 namespace {
 
+std::string NotNegative(const std::string& text) {
+  return std::strtod(text.c_str(), nullptr) < 0 ? text + " is below 0" : std::string();
+}
+
 // What is wrong with the numbers given, "" where nothing is. Below 0 means not given.
 std::string BadNumber(const ViewerOptions& options) {
   const double begin = options.begin_seconds;
@@ -41,15 +45,17 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
                    "Write a PNG instead of opening a window; needs no display");
   view->add_option("--size", *size, "Size of window or picture in pixels, as 1600x900")
       ->capture_default_str();
-  view->add_option("--begin", options->begin_seconds, "First second to show, from the run's start");
-  view->add_option("--end", options->end_seconds, "Last second to show");
+  view->add_option("--begin", options->begin_seconds, "First second to show, from the run's start")
+      ->check(NotNegative);
+  view->add_option("--end", options->end_seconds, "Last second to show")->check(NotNegative);
   view->add_option("--panel", options->panel, "overview, details or statistics")
       ->check(CLI::IsMember({"overview", "details", "statistics"}))
       ->capture_default_str();
   view->add_option(
-      "--select", options->select_finding,
-      "Go to the evidence of this finding, counted from 0, and mark it; with --begin or "
-      "--end the span they give stays");
+          "--select", options->select_finding,
+          "Go to the evidence of this finding, counted from 0, and mark it; with --begin or "
+          "--end the span they give stays")
+      ->check(NotNegative);
   view->add_option("--search", options->search,
                    "Go to the first range in sight or after it whose name contains this");
   view->add_option_function<std::string>(

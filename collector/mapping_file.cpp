@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
 
 #include "collector/mapping.h"
 #include "collector/presets.h"
@@ -335,7 +334,9 @@ Result<Mapping> Mapping::Load(const std::string& preset_or_path) {
     names.push_back(preset.name);
   }
   std::ifstream file(preset_or_path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::string text(kMaxFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   if (!file.is_open() || file.bad()) {
     return Error{
         fmt::format("cannot read the pool mapping {}: give a TOML file (docs/mapping.md) "
@@ -347,8 +348,8 @@ Result<Mapping> Mapping::Load(const std::string& preset_or_path) {
 
 Result<Mapping> Mapping::Parse(std::string_view text, const std::string& name) {
   if (text.size() > kMaxFileBytes) {
-    return Error{fmt::format("{}: {} bytes are more than a mapping may have ({})", name,
-                             text.size(), kMaxFileBytes)};
+    return Error{
+        fmt::format("{}: more than the {} bytes that a mapping may have", name, kMaxFileBytes)};
   }
   toml::table root;
   try {

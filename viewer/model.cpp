@@ -201,7 +201,6 @@ void ViewModel::MakePictures(const ViewRequest& request) {
       Publish([&](ViewAnswer& next) {
         next.lanes[index] = *picture;
         if (shared) next.names = shared;
-        next.error.clear();
       });
     }
   }
@@ -212,14 +211,18 @@ void ViewModel::MakePictures(const ViewRequest& request) {
   if (request.statistics && !Newer(request)) {
     Result<std::vector<NameStatistics>> statistics =
         CountNames(store_, cache_, *catalog, {request.begin_ns, request.end_ns});
-    if (statistics) {
-      Publish([&](ViewAnswer& next) {
-        next.statistics = std::move(*statistics);
-        next.statistics_begin_ns = request.begin_ns;
-        next.statistics_end_ns = request.end_ns;
-      });
+    if (!statistics) {
+      Publish([&](ViewAnswer& next) { next.error = statistics.error().message; });
+      return;
     }
+    Publish([&](ViewAnswer& next) {
+      next.statistics = std::move(*statistics);
+      next.statistics_begin_ns = request.begin_ns;
+      next.statistics_end_ns = request.end_ns;
+    });
   }
+  // All that was asked for could be read.
+  if (!answer()->error.empty()) Publish([](ViewAnswer& next) { next.error.clear(); });
 }
 
 void ViewModel::Read() {

@@ -11,7 +11,10 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <vector>
+
+#include "store/output_file.h"
 
 namespace poolscope {
 
@@ -91,12 +94,14 @@ Status Offscreen::WritePng(const std::filesystem::path& path) {
   image.height = static_cast<png_uint_32>(height_);
   image.format = PNG_FORMAT_RGB;
   // OpenGL's rows go from the bottom up: a negative stride turns them.
-  if (png_image_write_to_file(&image, path.c_str(), 0, pixels.data(),
-                              -static_cast<png_int_32>(stride), nullptr) == 0) {
-    return Error{
-        fmt::format("{}: the screenshot could not be written: {}", path.string(), image.message)};
+  const auto row_stride = -static_cast<png_int_32>(stride);
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string png(bytes, '\0');
+  if (png_image_write_to_memory(&image, png.data(), &bytes, 0, pixels.data(), row_stride,
+                                nullptr) == 0) {
+    return Error{fmt::format("the screenshot could not be made: {}", image.message)};
   }
-  return {};
+  return WriteOutputFile(path, std::string_view(png).substr(0, bytes));
 }
 
 }  // namespace poolscope

@@ -12,13 +12,15 @@ namespace poolscope {
 namespace {
 
 constexpr auto kScreenshotPatience = std::chrono::seconds(120);
+constexpr auto kErrorPatience = std::chrono::seconds(2);  // a store being written may come right
 
-Status TakeScreenshot(App& app, const ViewerOptions& options) {
+Status TakeScreenshot(const ViewModel& model, App& app, const ViewerOptions& options) {
   Result<std::unique_ptr<Offscreen>> screen = Offscreen::Make(options.width, options.height);
   if (!screen) return screen.error();
   Result<std::unique_ptr<Gui>> gui = Gui::Make(options.scale > 0 ? options.scale : 1);
   if (!gui) return gui.error();
   const auto started = std::chrono::steady_clock::now();
+  auto last_without_error = started;
   bool settled = false;
   while (true) {
     (*gui)->Begin({}, options.width, options.height, 1.0 / 60);
@@ -27,7 +29,13 @@ Status TakeScreenshot(App& app, const ViewerOptions& options) {
     // The frame that finds all settled still drew what was there before: one more.
     if (settled && app.settled() && !app.restless()) break;
     settled = app.settled();
-    if (std::chrono::steady_clock::now() - started > kScreenshotPatience) {
+    const auto now = std::chrono::steady_clock::now();
+    if (const std::string error = model.answer()->error; error.empty()) {
+      last_without_error = now;
+    } else if (now - last_without_error > kErrorPatience) {
+      return Error{error};
+    }
+    if (now - started > kScreenshotPatience) {
       return Error{fmt::format("{}: reading it for the screenshot takes longer than {} s",
                                options.store.string(), kScreenshotPatience.count())};
     }
@@ -40,6 +48,10 @@ Status TakeScreenshot(App& app, const ViewerOptions& options) {
   if (options.select_finding >= app.findings()) {
     return Error{fmt::format("--select {}: the run has {} findings, counted from 0",
                              options.select_finding, app.findings())};
+  }
+  if (!options.search.empty() && !model.found().key) {
+    return Error{
+        fmt::format("--search {}: no range in sight or after it has such a name", options.search)};
   }
   (*screen)->Finish();
   return (*screen)->WritePng(options.screenshot);
@@ -68,7 +80,7 @@ Status RunViewer(const ViewerOptions& options) {
   app_options.search = options.search;
   app_options.dump_state = options.dump_state;
   App app(**model, std::move(app_options));
-  if (!options.screenshot.empty()) return TakeScreenshot(app, options);
+  if (!options.screenshot.empty()) return TakeScreenshot(**model, app, options);
   const std::string title = fmt::format("Poolscope: {}", options.store.filename().string());
   return RunWindow(app, waker, title, options.width, options.height, options.scale);
 }

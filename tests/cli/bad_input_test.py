@@ -1,11 +1,13 @@
 """Bad input gets one clear line, the right exit code, and does no damage."""
 
+import json
 import os
 import pathlib
 import random
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import unittest
@@ -57,7 +59,7 @@ class BadInput(EndToEnd):
         store = self.real_store()
         picture = str(self.folder / "picture.png")
         for words in (["--begin", "5", "--end", "2"], ["--begin", "nan"], ["--scale", "0"],
-                      ["--scale", "-1"]):
+                      ["--scale", "-1"], ["--select", "-1"], ["--end", "-3"]):
             self.expect([POOLSCOPE, "view", store, "--screenshot", picture, *words], 2, words[0])
         for words in (["--begin", "1000"], ["--select", "99"]):  # depend on the run
             self.expect([POOLSCOPE, "view", store, "--screenshot", picture, *words], 1, words[0])
@@ -86,6 +88,14 @@ class BadInput(EndToEnd):
         for command in READERS:
             self.expect(reading(command, str(self.folder)), 1, str(self.folder))
 
+    def test_store_that_is_a_loop_of_links(self):
+        loop = self.folder / "loop.db"
+        loop.symlink_to(loop)
+        for command in (*map(lambda reader: reading(reader, str(loop)), READERS),
+                        [POOLSCOPE, "run", "--store", str(loop), "--", "echo", "ran"],
+                        [POOLSCOPE, "collect", "--store", str(loop)]):
+            self.expect(command, 1, str(loop), "symbolic links")
+
     def test_store_that_is_truncated(self):
         whole = pathlib.Path(self.real_store()).read_bytes()
         cut = self.folder / "cut.db"
@@ -106,6 +116,43 @@ class BadInput(EndToEnd):
         db.close()
         for command in READERS:
             self.expect(reading(command, store), 1, store, "999")
+
+    def test_output_that_is_full(self):
+        store = self.real_store()
+        for command in (["report", store], ["sql", store, "SELECT 1"], ["pools", "show"],
+                        ["env"], ["doctor"], ["--help"], ["run", "--help"],
+                        ["collect", "--print-metrics-doc", "--store", "x"]):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([POOLSCOPE, *command], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60)
+            self.assertEqual(done.returncode, 1, command)
+            self.assertEqual(len(done.stderr.splitlines()), 1, f"{command} {done.stderr}")
+
+    def test_output_file_that_is_none_is_written_to_and_not_replaced(self):
+        store = self.real_store()
+        full, pipe = str(self.folder / "full"), str(self.folder / "pipe")
+        if os.geteuid() == 0:  # who may replace a device must not
+            os.mknod(full, 0o666 | stat.S_IFCHR, os.makedev(1, 7))
+            self.expect([POOLSCOPE, "report", store, "-o", full], 1, full, "No space")
+            self.expect([POOLSCOPE, "view", store, "--screenshot", full], 1, full, "No space")
+            self.assertTrue(stat.S_ISCHR(os.stat(full).st_mode))
+        os.mkfifo(pipe)
+        with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+            self.run_program([POOLSCOPE, "report", store, "--format", "json", "-o", pipe])
+            self.assertIn("verdict", json.loads(reader.stdout.read()))
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+
+    def test_output_file_is_old_or_new(self):
+        store = self.real_store()
+        target, link = self.folder / "target", self.folder / "link"
+        target.write_text("old")
+        link.symlink_to(target)
+        self.run_program([POOLSCOPE, "view", store, "--screenshot", str(link)])
+        self.assertTrue(link.is_symlink() and target.read_bytes().startswith(b"\x89PNG"))
+        target.write_text("old")
+        (self.folder / "target.partial").mkdir()  # in the way of the new one
+        self.expect([POOLSCOPE, "report", store, "-o", str(target)], 1, str(target))
+        self.assertEqual(target.read_text(), "old")
 
     def test_query_that_is_wrong(self):
         self.expect([POOLSCOPE, "sql", self.real_store(), "SELEKT 1"], 1, "SELEKT")
@@ -198,6 +245,8 @@ class BadInput(EndToEnd):
         mapping.write_text('[[worker]]\nthread = "a/*"\npol = "compute"\n')
         self.expect([POOLSCOPE, "run", "--pools", str(mapping), "--store", self.store, "--",
                      "echo", "ran"], 1, str(mapping), "pol", "3")
+        self.expect([POOLSCOPE, "run", "--pools", str(self.folder), "--", "echo", "ran"], 1,
+                    str(self.folder))
         mapping.write_text("[[worker]\n")
         self.expect([POOLSCOPE, "run", "--pools", str(mapping), "--store", self.store, "--",
                      "echo", "ran"], 1, str(mapping))

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import sqlite3
 import struct
 import subprocess
 import tempfile
@@ -113,12 +114,32 @@ class Screenshot(unittest.TestCase):
         for size in ("900x600", "640x480", "400x600"):
             self.assertEqual(" ".join(self.state_of(size=size)["verdict"]), wide)
 
-    def test_unwritable_picture_is_one_line_and_exit_1(self):
-        done = subprocess.run([POOLSCOPE, "view", self.store, "--screenshot", "/nonexistent/a.png"],
-                              capture_output=True, text=True, timeout=PATIENCE_S)
+    def refused(self, *words):
+        """The one line of stderr of a screenshot that fails."""
+        done = subprocess.run([POOLSCOPE, "view", self.store, *words], capture_output=True,
+                              text=True, timeout=PATIENCE_S)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr.count("\n"), 1)
-        self.assertIn("/nonexistent/a.png", done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        return done.stderr
+
+    def test_unwritable_picture_is_one_line_and_exit_1(self):
+        self.assertIn("/nonexistent/a.png", self.refused("--screenshot", "/nonexistent/a.png"))
+
+    def test_search_that_finds_nothing_is_said(self):
+        path = os.path.join(self.folder, "none.png")
+        self.assertIn("nowhere", self.refused("--screenshot", path, "--search", "nowhere"))
+        self.assertFalse(os.path.exists(path))
+        self.shoot("some.png", "--search", "forward")
+
+    def test_damaged_chunk_is_said_in_time(self):
+        with sqlite3.connect(self.store) as db:  # one chunk of one lane; the others are whole
+            key = db.execute("SELECT max(chunk_key) FROM chunk_data").fetchone()[0]
+            db.execute("UPDATE chunk_data SET data = zeroblob(length(data)) WHERE chunk_key = ?",
+                       (key,))
+        db.close()
+        path = os.path.join(self.folder, "damaged.png")
+        self.assertIn("chunk", self.refused("--screenshot", path))
+        self.assertFalse(os.path.exists(path))
 
     def test_no_display_points_to_the_screenshot(self):
         environment = {k: v for k, v in os.environ.items()
