@@ -12,7 +12,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
+#include "agent/cuda_device.h"
 #include "agent/cupti_buffers.h"
 #include "agent/cupti_decode.h"
 #include "agent/cupti_launches.h"
@@ -176,7 +178,13 @@ void Drain(bool flushed, bool all) {
     if (inside) decoder.Decode(*inside, round[i], valid_bytes[i], device_clock);
     buffers.PutBack(round[i]);
   }
-  if (!inside || !flushed) return;
+  if (!inside) return;
+  static uint64_t described = 0;
+  for (uint64_t fresh = decoder.devices() & ~described; fresh != 0; fresh &= fresh - 1) {
+    DescribeDevice(*inside, static_cast<uint32_t>(std::countr_zero(fresh)));
+  }
+  described = decoder.devices();
+  if (!flushed) return;
   decoder.FinishRound(*inside, device_clock, all);
   if (sampling_ns != 0) SampleDevices(*inside);
 }

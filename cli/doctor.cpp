@@ -16,6 +16,7 @@
 
 #include "cli/commands.h"
 #include "cli/job_environment.h"
+#include "cli/pm_sampling.h"
 #include "cli/session_list.h"
 #include "collector/nvml.h"
 #include "trace/clock.h"
@@ -152,6 +153,13 @@ Check CheckNvml() {
   return {"NVML", Verdict::kWorks, fmt::format("{} devices", (*nvml)->Read().size())};
 }
 
+Check CheckPmSampling() {
+  const auto may = PmSamplingPermission();
+  if (!may.ok()) return {"device counters", Verdict::kMissing, may.error().message};
+  return {"device counters", Verdict::kWorks,
+          fmt::format("{}: poolscope run --pm-sampling 10", *may)};
+}
+
 Check CheckDisplay() {
   const char* display = std::getenv("DISPLAY");
   const char* wayland = std::getenv("WAYLAND_DISPLAY");
@@ -167,6 +175,7 @@ int RunDoctor() {
   std::vector<Check> checks = {CheckAgent(), CheckClock(), CheckSharedMemory(), CheckFileSize()};
   checks.push_back(CheckLibrary("CUDA driver", "libcuda.so.1", "no GPU work can be seen here"));
   checks.push_back(CheckNvml());
+  checks.push_back(CheckPmSampling());
   checks.push_back(CheckLibrary("off-screen drawing", "libEGL.so.1",
                                 "no --screenshot: apt-get install libegl1"));
   checks.push_back(CheckDisplay());

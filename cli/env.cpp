@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "cli/job_environment.h"
+#include "cli/pm_sampling.h"
 #include "trace/result.h"
 
 namespace poolscope {
@@ -136,6 +137,7 @@ const std::map<std::string, Format> kFormats = {
 
 struct Arguments {
   std::string format = "sh", run_dir;
+  int pm_sampling_ms = 0;
 };
 
 int Env(const Arguments& arguments) {
@@ -160,6 +162,9 @@ int Env(const Arguments& arguments) {
   settings.variables.push_back({"POOLSCOPE_RUN_ID", NewRunId()});
   if (!arguments.run_dir.empty()) {
     settings.variables.push_back({"POOLSCOPE_RUN_DIR", arguments.run_dir});
+  }
+  if (arguments.pm_sampling_ms != 0) {
+    settings.variables.push_back({kPmSamplingVariable, std::to_string(arguments.pm_sampling_ms)});
   }
   const auto text = format.print(settings);
   if (!text.ok()) {
@@ -190,6 +195,7 @@ void AddEnvCommand(CLI::App& app, int& exit_code) {
       ->check([](const std::string& folder) {
         return folder.starts_with('/') ? std::string() : folder + " is no absolute path";
       });
+  AddPmSamplingFlag(*command, arguments->pm_sampling_ms);
   command->callback([arguments, &exit_code] { exit_code = Env(*arguments); });
 }
 

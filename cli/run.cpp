@@ -25,6 +25,7 @@
 #include "cli/commands.h"
 #include "cli/group_signals.h"
 #include "cli/job_environment.h"
+#include "cli/pm_sampling.h"
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
 #include "collector/run_folder.h"
@@ -37,6 +38,7 @@ namespace {
 struct Arguments {
   std::string store, pools, metrics, run_dir;
   bool no_report = false;
+  int pm_sampling_ms = 0;
   std::vector<std::string> job;
 };
 
@@ -314,6 +316,13 @@ int Run(const Arguments& arguments) {
     Say("{}", run_id.error().message);
     return 2;
   }
+  if (arguments.pm_sampling_ms != 0) {
+    setenv(kPmSamplingVariable, std::to_string(arguments.pm_sampling_ms).c_str(), 1);
+    if (const auto may = PmSamplingPermission(); !may.ok()) {
+      Say("--pm-sampling will be refused: {}", may.error().message);
+    }
+  }
+
   CollectorOptions options;
   options.pools = arguments.pools;
   options.metrics_address = arguments.metrics;
@@ -418,6 +427,7 @@ void AddRunCommand(CLI::App& app, int& exit_code) {
           "--run-dir", arguments->run_dir,
           "folder of the session files, in tmpfs (default $POOLSCOPE_RUN_DIR, else a private one)")
       ->type_name("DIR");
+  AddPmSamplingFlag(*command, arguments->pm_sampling_ms);
   command->add_flag("--no-report", arguments->no_report, "print no report at the end");
   command->add_option("CMD", arguments->job, "the job, after --")->type_name("");
   command->callback([arguments, &exit_code] { exit_code = Run(*arguments); });

@@ -85,6 +85,7 @@ bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& ou
       out.sequence = Field(values, kDeviceCorrelation);
       out.raw_bytes = out.wire_bytes = Bytes(values, kCopyBytes);
       return true;
+    case PayloadKind::kDevice:
     case PayloadKind::kNccl:
       out.launch_tid = static_cast<uint32_t>(Field(values, kNcclTid, 0));
       return true;

@@ -58,6 +58,7 @@ enum class PayloadKind : uint8_t {
   kKernel,
   kCopy,
   kMemset,
+  kDevice,
   kNccl
 };
 inline constexpr std::pair<std::string_view, PayloadKind> kPayloadSchemas[] = {
@@ -65,7 +66,7 @@ inline constexpr std::pair<std::string_view, PayloadKind> kPayloadSchemas[] = {
     {kWaitSchema, PayloadKind::kWait},         {kStepSchema, PayloadKind::kStep},
     {kFaultSchema, PayloadKind::kFault},       {kKernelSchema, PayloadKind::kKernel},
     {kCopySchema, PayloadKind::kCopy},         {kMemsetSchema, PayloadKind::kMemset},
-    {kNcclSchema, PayloadKind::kNccl}};
+    {kDeviceSchema, PayloadKind::kDevice},     {kNcclSchema, PayloadKind::kNccl}};
 PayloadKind PayloadKindOf(std::string_view schema);
 // Takes the fields of a payload group into `out`. False: a value that no annotation writes.
 bool TakeFields(PayloadKind kind, std::span<const uint64_t> values, Activity& out);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 
 namespace poolscope {
@@ -185,8 +186,9 @@ Result<Collector::Drained> Collector::Drain() {
   drained.expecting = expecting_;
   const int64_t now_ns = MonotonicNs();
   samples_ = sampler_.Take();
-  if (metrics_ != nullptr) {
-    for (const DeviceSampler::Sample& sample : samples_) metrics_->Take(sample);
+  for (const DeviceSampler::Sample& sample : samples_) {
+    for (const DeviceReading& device : sample.devices) numbers_.See(device);
+    if (metrics_ != nullptr) metrics_->Take(sample);
   }
   if (sessions_.empty() && unrecorded_.empty()) {
     if (metrics_ != nullptr) metrics_->Take(Metrics::Health{});
@@ -279,11 +281,19 @@ Result<Collector::Drained> Collector::Drain() {
   return drained;
 }
 
-// What the devices did, into every run that lives: whose work it was they do not know.
+// What the driver says of the devices goes into every run that lives: whose work it was it does not
+// know.
 Status Collector::PutDevices() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
+  sampled_.clear();
   for (const auto& [id, run] : runs_) {
+    if (run->round_saved) {
+      for (const SampledDevices::Window& window : run->windows.devices()) {
+        sampled_.push_back(SampledRow(id, host, window));
+        if (auto put = store_->Put(sampled_.back()); !put.ok()) return put;
+      }
+    }
     if (run->row.ended) continue;
     for (const DeviceSampler::Sample& sample : samples_) {
       const int64_t at_ns = sample.at_ns + run->offset_ns;
@@ -309,6 +319,27 @@ Status Collector::PutDevices() {
   return {};
 }
 
+DeviceWindowRow Collector::SampledRow(const std::string& run_id, const char* host,
+                                      const SampledDevices::Window& window) {
+  const DeviceNumbers::Device& device = numbers_.Of(window.device);
+  DeviceWindowRow row{run_id,        window.start_ns, host,        device.number,
+                      "pm_sampling", kDeviceWindowNs, device.uuid, device.name};
+  const auto mean = [&](DeviceMetric metric) { return window.means[static_cast<size_t>(metric)]; };
+  const auto bytes = [&](DeviceMetric metric) {  // a second, and so of the window
+    const auto rate = mean(metric);
+    return rate.has_value() ? std::optional<int64_t>(std::llround(*rate)) : std::nullopt;
+  };
+  static_assert(kDeviceWindowNs == 1'000'000'000);
+  row.sm_ratio = mean(DeviceMetric::kSm);
+  row.dram_ratio = mean(DeviceMetric::kDram);
+  row.tensor_ratio = mean(DeviceMetric::kTensor);
+  row.pcie_sent_bytes_per_second = bytes(DeviceMetric::kPcieSent);
+  row.pcie_received_bytes_per_second = bytes(DeviceMetric::kPcieReceived);
+  row.nvlink_sent_bytes = bytes(DeviceMetric::kNvlinkSent);
+  row.nvlink_received_bytes = bytes(DeviceMetric::kNvlinkReceived);
+  return row;
+}
+
 void Collector::TakeMetrics(const Drained& drained, int64_t began_ns) {
   for (const LiveAdvice::Advice& advice : advice_) {
     metrics_->SetFindings(advice.run_id, advice.rows, advice.speedups);
@@ -319,6 +350,7 @@ void Collector::TakeMetrics(const Drained& drained, int64_t began_ns) {
                     &run->windows.steps(), &run->windows.collectives(), run->round_events,
                     run->round_lost});
   }
+  for (const DeviceWindowRow& row : sampled_) metrics_->Take(row);
   Metrics::Health health;
   health.drain_seconds = static_cast<double>(MonotonicNs() - began_ns) * 1e-9;
   if (last_round_ns_ != 0) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collector/device_numbers.h"
 #include "collector/device_sampler.h"
 #include "collector/live_advice.h"
 #include "collector/mapping.h"
@@ -93,6 +94,8 @@ class Collector {
   void TakeMetrics(const Drained& drained, int64_t began_ns);
   void ForgetOldRuns();
   Status PutDevices();
+  DeviceWindowRow SampledRow(const std::string& run_id, const char* host,
+                             const SampledDevices::Window& window);
   Status CheckStore();
   Status Discover();
   Result<Run*> RunOf(const SessionHead& head);
@@ -110,6 +113,8 @@ class Collector {
   std::vector<LiveAdvice::Advice> advice_;
   DeviceSampler sampler_{kDeviceWindowNs};
   std::vector<DeviceSampler::Sample> samples_;  // of the round
+  std::vector<DeviceWindowRow> sampled_;        // by hardware, of the windows of the round
+  DeviceNumbers numbers_;
   std::vector<std::string> warnings_;
   std::vector<EventLossRow> unrecorded_;  // processes without a session, to be stored
   uint64_t events_ = 0;

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kClosedNs = 10'000'000'000;
 constexpr int64_t kHealthyNs = 10'000'000'000;
+constexpr int64_t kSampledNs = 5'000'000'000;  // that the samples of a device's hardware hold
+constexpr char kDriver[] = "nvml", kHardware[] = "pm_sampling";
 
 prometheus::Histogram::BucketBoundaries Buckets(Metric metric) {
   switch (metric) {
@@ -254,9 +256,13 @@ void Metrics::TakeWindows(const RunModel& model, const std::string& run, const W
 
 void Metrics::Take(const DeviceSampler::Sample& sample) {
   for (const DeviceReading& device : sample.devices) {
-    Labels labels = {{"device", std::to_string(device.device)}, {"source", "nvml"}};
+    Labels labels = {{"device", std::to_string(device.device)}, {"source", kDriver}};
     const auto set = [&](Metric metric, const auto& value) {
-      if (value.has_value()) GaugeOf(metric, labels).Set(static_cast<double>(*value));
+      if (!value.has_value()) return;
+      Labels sampled = labels;
+      sampled["source"] = kHardware;
+      if (gauges_.contains({metric, sampled})) return;
+      GaugeOf(metric, labels).Set(static_cast<double>(*value));
     };
     set(Metric::kDeviceSm, device.sm_ratio);
     set(Metric::kDeviceDram, device.dram_ratio);
@@ -271,8 +277,8 @@ void Metrics::Take(const DeviceSampler::Sample& sample) {
       labels["direction"] = direction;
       set(Metric::kDevicePcie, pcie);
       if (nvlink.has_value() && sample.over_ns > 0) {
-        GaugeOf(Metric::kDeviceNvlink, labels)
-            .Set(static_cast<double>(*nvlink) / Seconds(sample.over_ns));
+        set(Metric::kDeviceNvlink,
+            std::optional(static_cast<double>(*nvlink) / Seconds(sample.over_ns)));
       }
     };
     links("sent", device.pcie_sent_bytes, device.nvlink_sent_bytes);
@@ -280,7 +286,47 @@ void Metrics::Take(const DeviceSampler::Sample& sample) {
   }
 }
 
+void Metrics::Take(const DeviceWindowRow& sampled) {
+  Labels labels = {{"device", std::to_string(sampled.device)}, {"source", kHardware}};
+  sampled_ns_[labels["device"]] = MonotonicNs();
+  const auto set = [&](Metric metric, const auto& value, double over = 1) {
+    if (!value.has_value()) return;
+    GaugeOf(metric, labels).Set(static_cast<double>(*value) / over);
+    Labels driver = labels;
+    driver["source"] = kDriver;
+    DropSeries(gauges_, gauge_families_, [&](Metric other, const Labels& theirs) {
+      return other == metric && theirs == driver;
+    });
+  };
+  set(Metric::kDeviceSm, sampled.sm_ratio);
+  set(Metric::kDeviceDram, sampled.dram_ratio);
+  set(Metric::kDeviceTensor, sampled.tensor_ratio);
+  labels["direction"] = "sent";
+  set(Metric::kDevicePcie, sampled.pcie_sent_bytes_per_second);
+  set(Metric::kDeviceNvlink, sampled.nvlink_sent_bytes, Seconds(sampled.window_ns));
+  labels["direction"] = "received";
+  set(Metric::kDevicePcie, sampled.pcie_received_bytes_per_second);
+  set(Metric::kDeviceNvlink, sampled.nvlink_received_bytes, Seconds(sampled.window_ns));
+}
+
+// Of devices whose samples come no more.
+void Metrics::ForgetSampled() {
+  for (auto it = sampled_ns_.begin(); it != sampled_ns_.end();) {
+    if (MonotonicNs() - it->second < kSampledNs) {
+      ++it;
+      continue;
+    }
+    DropSeries(gauges_, gauge_families_, [&](Metric, const Labels& labels) {
+      const auto device = labels.find("device");
+      return device != labels.end() && device->second == it->first &&
+             labels.at("source") == kHardware;
+    });
+    it = sampled_ns_.erase(it);
+  }
+}
+
 void Metrics::Take(const Health& health) {
+  ForgetSampled();
   HistogramOf(Metric::kDrainSeconds, {}).Observe(health.drain_seconds);
   GaugeOf(Metric::kLag, {}).Set(health.lag_seconds);
   GaugeOf(Metric::kSessions, {}).Set(static_cast<double>(health.sessions));

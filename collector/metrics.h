@@ -41,6 +41,9 @@ class Metrics {
   };
   void Take(const RunRound& round);
   void Take(const DeviceSampler::Sample& sample);
+  // What a device's hardware sampled in a window: as long as that comes, it stands in for what the
+  // driver says of the same.
+  void Take(const DeviceWindowRow& sampled);
   struct Health {
     double drain_seconds = 0;
     double lag_seconds = 0;
@@ -66,6 +69,7 @@ class Metrics {
   prometheus::Counter& CounterOf(Metric metric, const Labels& labels);
   prometheus::Histogram& HistogramOf(Metric metric, const Labels& labels);
   void TakeCollectives(const std::string& run, const std::vector<CollectiveWindowRow>& rows);
+  void ForgetSampled();
   void TakeWindows(const RunModel& model, const std::string& run, const WindowRows& rows);
 
   prometheus::Registry registry_;
@@ -75,6 +79,7 @@ class Metrics {
   std::map<Key, prometheus::Gauge*> gauges_;
   std::map<Key, prometheus::Counter*> counters_;
   std::map<Key, prometheus::Histogram*> histograms_;
+  std::map<std::string, int64_t> sampled_ns_;  // by device: when its hardware's samples came last
   std::map<std::string, int64_t> newest_window_;                    // by run
   std::map<std::string, std::pair<int64_t, int64_t>> newest_step_;  // number, end
   std::map<std::tuple<std::string, int64_t, std::string, std::string>, CollectiveWindowRow>

@@ -46,6 +46,7 @@ enum class Metric : size_t {
   kLoss,
   kDeviceSm,
   kDeviceDram,
+  kDeviceTensor,
   kDeviceMemoryUsed,
   kDeviceMemory,
   kDeviceClock,
@@ -118,9 +119,14 @@ inline constexpr std::array<MetricSpec, static_cast<size_t>(Metric::kCount)> kMe
     {"poolscope_tokens_total", MetricType::kCounter, "run", "Tokens accepted by optimizer updates"},
     {"poolscope_loss", MetricType::kGauge, "run", "Training loss of the newest optimizer update"},
     {"poolscope_device_sm_ratio", MetricType::kGauge, "device,source",
-     "Share of time in which a kernel ran on the device, on however few of its multiprocessors"},
+     "Source nvml: share of time in which a kernel ran on the device, on however few of its "
+     "multiprocessors. Source pm_sampling: share of cycles in which a multiprocessor was active, "
+     "mean over them"},
     {"poolscope_device_dram_ratio", MetricType::kGauge, "device,source",
-     "Share of time in which the device's memory was read or written"},
+     "Source nvml: share of time in which the device's memory was read or written. Source "
+     "pm_sampling: its throughput over its peak"},
+    {"poolscope_device_tensor_ratio", MetricType::kGauge, "device,source",
+     "Share of cycles in which the device's tensor cores were active"},
     {"poolscope_device_memory_used_bytes", MetricType::kGauge, "device,source",
      "Memory of the device that is in use, by all processes"},
     {"poolscope_device_memory_bytes", MetricType::kGauge, "device,source",
@@ -128,7 +134,7 @@ inline constexpr std::array<MetricSpec, static_cast<size_t>(Metric::kCount)> kMe
     {"poolscope_device_clock_hertz", MetricType::kGauge, "device,source,clock",
      "Clock of the device: sm or memory"},
     {"poolscope_device_pcie_bytes_per_second", MetricType::kGauge, "device,source,direction",
-     "What the device sent or received over PCIe, measured over 20 ms"},
+     "What the device sent or received over PCIe; source nvml: measured over 20 ms"},
     {"poolscope_device_nvlink_bytes_per_second", MetricType::kGauge, "device,source,direction",
      "What the device sent or received over all its NVLinks"},
     {"poolscope_events_total", MetricType::kCounter, "run", "Events stored"},

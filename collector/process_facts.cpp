@@ -147,6 +147,20 @@ bool ProcessFacts::LaneMapped(uint32_t tid) const {
   return Find(fmt::format("lane_mapped.{}", tid)) != nullptr;
 }
 
+void ProcessFacts::SetDevice(uint64_t device, std::string uuid) {
+  Set(fmt::format("device.{}", device), std::move(uuid));
+}
+
+std::string ProcessFacts::DeviceUuid(uint64_t device) const {
+  const std::string* uuid = Find(fmt::format("device.{}", device));
+  return uuid == nullptr ? "" : *uuid;
+}
+
+DeviceId ProcessFacts::Device(const std::string& session_id, uint32_t device) const {
+  std::string uuid = DeviceUuid(device);
+  return uuid.empty() ? DeviceId{"", session_id, device} : DeviceId{std::move(uuid), "", 0};
+}
+
 void ProcessFacts::AddShift(uint32_t tid, int64_t ns, const std::string& pool, int64_t index) {
   const std::vector<Shift> before = Shifts(tid);
   if (!before.empty() && before.back().pool == pool && before.back().index == index) return;

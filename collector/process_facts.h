@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collector/sampled_devices.h"
 #include "store/store.h"
 #include "trace/session_format.h"
 #include "trace/session_reader.h"
@@ -57,6 +58,11 @@ class ProcessFacts {
   // A rule of the mapping names the lane: it is its worker's, whoever launches on it.
   void SetLaneMapped(uint32_t tid);
   bool LaneMapped(uint32_t tid) const;
+
+  // The UUID of the device that is the process's number `device`; "" not known.
+  void SetDevice(uint64_t device, std::string uuid);
+  std::string DeviceUuid(uint64_t device) const;
+  DeviceId Device(const std::string& session_id, uint32_t device) const;
 
   // From `ns` on the thread is worker `index` of `pool` ("": of none), by a rule that holds for a
   // time.

@@ -22,6 +22,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   // 0: no window is closed yet, and every stored event counts.
   const int64_t closed = cursors->empty() ? 0 : cursors->front().read_position;
   builder_.StartAt(closed);
+  devices_.StartAt(closed);
 
   std::map<int64_t, ThreadRow> threads;                    // by id
   std::map<std::pair<std::string, int64_t>, int> workers;  // by session and system's id
@@ -73,7 +74,13 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
       const std::string name = text(track.counter);
       const std::string_view link = DepthCounterLink(name);
       const bool occupancy = IsOccupancyCounter(name) && worker >= 0;
-      if (link.empty() && !occupancy) return true;
+      const auto device = batch.events.empty()
+                              ? std::nullopt
+                              : DeviceCounterOf(text(batch.events.front().domain), name);
+      if (link.empty() && !occupancy && !device) return true;
+      const DeviceId device_id =
+          device ? known_of[thread.session_id].Device(thread.session_id, device->device)
+                 : DeviceId{};
       for (const Event& event : batch.events) {
         const double value = (event.flags & kEventFloat) != 0
                                  ? std::bit_cast<double>(event.value)
@@ -84,6 +91,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         if (occupancy && value >= 0 && value <= 1) {
           builder_.Add(OccupancySample{worker, event.start_ns, value});
         }
+        if (device && value >= 0) devices_.Add(device_id, {*device, event.start_ns, value});
       }
       return true;
     }
@@ -201,6 +209,9 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
     builder_.Add(sample, session.head().session_id);
   }
   for (const OccupancySample& sample : round.occupancy) builder_.Add(sample);
+  for (const DeviceSample& sample : round.devices) {
+    devices_.Add(session.Device(sample.counter.device), sample);
+  }
   for (const SessionLosses::Span& span : round.losses.unknown) {
     builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
   }
@@ -222,6 +233,7 @@ Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
   for (const CollectiveWindowRow& row : saved_collectives_) {
     if (auto put = store.Put(row); !put.ok()) return put;
   }
+  saved_devices_ = devices_.Close(last ? INT64_MAX : until_ns);
   for (const Activity& activity : round_) {
     if (activity.category != Category::kDiscard) builder_.Add(activity);
     if (activity.category != Category::kStep || activity.step == kNoValue) continue;

@@ -7,6 +7,7 @@
 #include "collector/collectives.h"
 #include "collector/mapping.h"
 #include "collector/run_model.h"
+#include "collector/sampled_devices.h"
 #include "collector/session_drain.h"
 #include "collector/windows.h"
 #include "store/store.h"
@@ -36,6 +37,7 @@ class RunWindows {
   const std::vector<WindowRows>& closed() const { return closed_; }
   const std::vector<StepRow>& steps() const { return saved_steps_; }
   const std::vector<CollectiveWindowRow>& collectives() const { return saved_collectives_; }
+  const std::vector<SampledDevices::Window>& devices() const { return saved_devices_; }
   const std::vector<Activity>& activities() const { return activities_; }  // of the last Save()
 
  private:
@@ -44,7 +46,9 @@ class RunWindows {
   RunModel& model_;
   WindowBuilder builder_;
   Collectives collectives_;
+  SampledDevices devices_;
   std::vector<CollectiveWindowRow> saved_collectives_;
+  std::vector<SampledDevices::Window> saved_devices_;
   std::vector<Activity> round_;
   std::vector<Activity> activities_;
   std::vector<StepRow> steps_;

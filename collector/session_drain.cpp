@@ -5,15 +5,6 @@
 #include <cmath>
 
 namespace poolscope {
-namespace {
-
-// Beside the cursor of slot i stand, under these numbers, the ids of the newest range that its
-// thread ended: a range killed between its end record and its removal from the table of open ones
-// is then known to be counted.
-constexpr int64_t OpenIdKey(int64_t slot) { return -1 - slot; }
-constexpr int64_t ProcessRangeKey(int64_t slot) { return -1 - int64_t{kMaxThreads} - slot; }
-
-}  // namespace
 
 Result<std::unique_ptr<SessionDrain>> SessionDrain::Open(SessionReader reader,
                                                          const Mapping& mapping, RunModel& model,
@@ -47,26 +38,6 @@ Result<std::unique_ptr<SessionDrain>> SessionDrain::Open(SessionReader reader,
   return drain;
 }
 
-Status SessionDrain::LoadCursors(const Store& store) {
-  const auto cursors = store.Cursors(head().session_id);
-  if (!cursors.ok()) return cursors.error();
-  for (const CursorRow& row : *cursors) {
-    if (row.slot >= 0 && row.slot < int64_t{kMaxThreads}) {
-      Slot& slot = slots_[static_cast<size_t>(row.slot)];
-      slot.known = true;
-      slot.incarnation = static_cast<uint32_t>(row.incarnation);
-      slot.position = static_cast<uint64_t>(row.read_position);
-    } else if (row.slot < 0 && row.slot >= OpenIdKey(kMaxThreads - 1)) {
-      slots_[static_cast<size_t>(-1 - row.slot)].last_open =
-          static_cast<uint64_t>(row.read_position);
-    } else if (row.slot < 0 && row.slot >= ProcessRangeKey(kMaxThreads - 1)) {
-      slots_[static_cast<size_t>(-1 - int64_t{kMaxThreads} - row.slot)].last_range =
-          static_cast<uint64_t>(row.read_position);
-    }
-  }
-  return losses_.Load(store);
-}
-
 // Which worker a thread or lane is, is decided once.
 Status SessionDrain::LoadWorkers(const Store& store) {
   if (!process_saved_) return {};
@@ -87,23 +58,6 @@ Status SessionDrain::LoadWorkers(const Store& store) {
     AddWorker(worker);
   }
   return {};
-}
-
-double SessionDrain::Fill() const {
-  const auto state = reader_.State();
-  if (!state.ok()) return 0;
-  double fill = 0;
-  uint32_t exited = 0;  // threads whose slots wait for this collector
-  for (uint32_t i = 0; i < state->slots_used; ++i) {
-    const auto view = reader_.Slot(i);
-    if (!view.ok() || view->ring_bytes == 0) continue;
-    const uint64_t from = std::max({view->first_position, view->read_position, slots_[i].raised});
-    if (view->write_position <= from) continue;
-    if (view->state == SlotState::kThreadExited) ++exited;
-    fill = std::max(fill, static_cast<double>(view->write_position - from) /
-                              static_cast<double>(view->ring_bytes));
-  }
-  return std::max(fill, static_cast<double>(exited) / kMaxThreads);
 }
 
 Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns) {
@@ -284,6 +238,7 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     case RecordKind::kMark:
       event.kind = EventKind::kMark;
       track = &thread.marks;
+      TakeDevice(record);
       break;
     case RecordKind::kCounter:
       event.kind = EventKind::kCounter;
@@ -314,6 +269,7 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     // What is no number of messages is no depth, what is no share no occupancy.
     if (!(value >= 0) || !std::isfinite(value)) return {};
     const int64_t at_ns = clock_.Recent(event.start_ns);
+    if (meaning.device) round.devices.push_back({*meaning.device, at_ns, value});
     if (meaning.link >= 0) round.samples.push_back({meaning.link, at_ns, value});
     if (meaning.occupancy && *worker >= 0 && value <= 1) {
       round.occupancy.push_back({*worker, at_ns, value});
@@ -376,6 +332,13 @@ bool SessionDrain::TakeNccl(const Record& record, NcclOperation& out) const {
   const uint64_t timing = values[kNcclTiming];
   return poolscope::TakeNccl(values, strings[record.name],
                              timing < strings.size() ? strings[timing] : "", out);
+}
+
+void SessionDrain::TakeDevice(const Record& record) {
+  const auto [kind, values] = Known(record.payload);
+  const std::vector<std::string>& strings = reader_.definitions().strings;
+  if (kind != PayloadKind::kDevice || values.size() < 2 || values[1] >= strings.size()) return;
+  facts_.SetDevice(values[0], strings[values[1]].substr(0, kMaxUuid));
 }
 
 Status SessionDrain::TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
@@ -454,40 +417,6 @@ Status SessionDrain::FlushThread(Store& store, Thread& thread) {
   if (auto done = flush(thread.marks, EventKind::kMark, 0); !done.ok()) return done;
   for (auto& [name, track] : thread.counters) {
     if (auto done = flush(track, EventKind::kCounter, name); !done.ok()) return done;
-  }
-  return {};
-}
-
-Status SessionDrain::SaveCursors(Store& store) {
-  for (uint32_t i = 0; i < kMaxThreads; ++i) {
-    Slot& slot = slots_[i];
-    if (!std::exchange(slot.changed, false)) continue;
-    const auto put = [&](int64_t key, uint64_t value) {
-      return store.Put(
-          CursorRow{head().session_id, key, slot.incarnation, static_cast<int64_t>(value)});
-    };
-    if (auto done = put(i, slot.position); !done.ok()) return done;
-    if (slot.last_open != 0) {
-      if (auto done = put(OpenIdKey(i), slot.last_open); !done.ok()) return done;
-    }
-    if (slot.last_range != 0) {
-      if (auto done = put(ProcessRangeKey(i), slot.last_range); !done.ok()) return done;
-    }
-  }
-  return {};
-}
-
-Status SessionDrain::Release() {
-  for (uint32_t i = 0; i < kMaxThreads; ++i) {
-    Slot& slot = slots_[i];
-    if (!slot.known || slot.raised == slot.position) continue;
-    const auto view = reader_.Slot(i);
-    // Not for a slot that was taken again since: its thread has positions of its own.
-    if (!view.ok() || view->incarnation != slot.incarnation) continue;
-    if (slot.position <= view->write_position && slot.position > view->read_position) {
-      if (auto set = reader_.SetReadPosition(i, slot.position); !set.ok()) return set;
-    }
-    slot.raised = slot.position;
   }
   return {};
 }

@@ -19,6 +19,7 @@
 #include "collector/nccl_operation.h"
 #include "collector/process_facts.h"
 #include "collector/run_model.h"
+#include "collector/sampled_devices.h"
 #include "collector/session_clock.h"
 #include "collector/session_losses.h"
 #include "store/store.h"
@@ -41,6 +42,7 @@ class SessionDrain {
     std::vector<NcclOperation> operations;
     std::vector<DepthSample> samples;
     std::vector<OccupancySample> occupancy;
+    std::vector<DeviceSample> devices;
     std::vector<Activity> open;  // still open, end = now
     struct Gone {
       int worker;
@@ -64,6 +66,8 @@ class SessionDrain {
   // The process has gone and all is drained; set by Drain().
   bool finished() const { return !process_.end_reason.empty(); }
   const std::string& end_reason() const { return process_.end_reason; }
+  // What the process's number of a device stands for.
+  DeviceId Device(uint32_t device) const { return facts_.Device(head().session_id, device); }
 
   // The last Drain() failed because of the session, not of the store, and left nothing but an event
   // loss of unknown count.
@@ -119,6 +123,7 @@ class SessionDrain {
     std::set<std::string> inferred;            // fields that were said to be
   };
   static constexpr size_t kMaxLaunchThreads = 65536;  // that lanes make known
+  static constexpr size_t kMaxUuid = 64;              // characters
   static constexpr uint32_t kNoDomain = ~uint32_t{0};
 
   SessionDrain(SessionReader reader, const Mapping& mapping, RunModel& model, int64_t offset_ns)
@@ -139,6 +144,8 @@ class SessionDrain {
   void ThreadGone(Slot& slot, Round& round);
   Status Take(Store& store, const Record& record, Thread& thread, Round& round);
   bool TakeNccl(const Record& record, NcclOperation& out) const;
+  // A mark that says what the process's number of a device stands for.
+  void TakeDevice(const Record& record);
   Status TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
                      Event& event);
   // The first group of a payload whose schema is known.
@@ -169,6 +176,7 @@ class SessionDrain {
   struct CounterMeaning {
     int link = -1;  // whose depth it samples
     bool occupancy = false;
+    std::optional<DeviceCounter> device;
     std::string mapped;  // the name that the mapping gives it, "" none
   };
   void AddWorker(int worker) {

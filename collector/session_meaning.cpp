@@ -176,16 +176,19 @@ const SessionDrain::CounterMeaning& SessionDrain::MeaningOf(uint32_t counter) {
   const std::string_view text = reader_.definitions().strings[counter];
   const SessionDefinitions& known = reader_.definitions();
   const auto counted = known.counters.find(counter);
+  const std::string_view domain =
+      counted == known.counters.end()
+          ? ""
+          : std::string_view(known.strings[known.domains[counted->second.domain]]);
   const Mapping::CounterRule* rule = nullptr;
   if (counted == known.counters.end() || counted->second.domain != poolscope_domain_) {
-    rule = mapping_.MatchCounter(
-        counted == known.counters.end() ? "" : known.strings[known.domains[counted->second.domain]],
-        text);
+    rule = mapping_.MatchCounter(domain, text);
   }
   const std::string_view name = rule == nullptr ? text : std::string_view(rule->means);
   const std::string_view link = DepthCounterLink(name);
   const CounterMeaning meaning = {link.empty() ? -1 : model_.AddLink(link),
-                                  IsOccupancyCounter(name), rule == nullptr ? "" : rule->means};
+                                  IsOccupancyCounter(name), DeviceCounterOf(domain, text),
+                                  rule == nullptr ? "" : rule->means};
   return counters_.emplace(counter, meaning).first->second;
 }
 

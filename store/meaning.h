@@ -15,6 +15,7 @@ inline constexpr std::string_view kKernelSchema = "cuda.kernel";
 inline constexpr std::string_view kCopySchema = "cuda.copy";
 inline constexpr std::string_view kMemsetSchema = "cuda.memset";
 inline constexpr std::string_view kSynchronizationSchema = "cuda.synchronization";
+inline constexpr std::string_view kDeviceSchema = "cuda.device";
 inline constexpr std::string_view kNcclSchema = "nccl.operation";
 // Of the first four: correlation id, and the system's id of the thread that launched it.
 enum DeviceField : uint32_t { kDeviceCorrelation, kDeviceLaunchTid };

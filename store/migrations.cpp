@@ -52,7 +52,11 @@ constexpr Step kSteps[] = {
      "NULL AS dram_ratio, NULL AS memory_used_bytes, NULL AS memory_bytes, NULL AS "
      "sm_hertz, NULL AS memory_hertz, NULL AS pcie_sent_bytes_per_second, NULL AS "
      "pcie_received_bytes_per_second, NULL AS nvlink_sent_bytes, NULL AS "
-     "nvlink_received_bytes WHERE 0;"},
+     "nvlink_received_bytes, NULL AS tensor_ratio WHERE 0;"},
+    // 6 -> 7: what the hardware of devices samples.
+    {"ALTER TABLE device_window ADD COLUMN tensor_ratio REAL;",
+     "CREATE TEMP VIEW IF NOT EXISTS device_window AS SELECT *, NULL AS tensor_ratio "
+     "FROM main.device_window;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 

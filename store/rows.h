@@ -222,7 +222,8 @@ struct CollectiveWindowRow {
   int64_t wait_ns = 0;    // sum over ranks of what each waited for the last
 };
 
-// What one device of a host did in one window; nothing where its source does not know.
+// What one device of a host did in one window, by one source ("pm_sampling", "nvml"); nothing where
+// that does not know.
 struct DeviceWindowRow {
   std::string run_id;
   int64_t start_ns = 0;
@@ -242,6 +243,7 @@ struct DeviceWindowRow {
   std::optional<int64_t> pcie_received_bytes_per_second;
   std::optional<int64_t> nvlink_sent_bytes;
   std::optional<int64_t> nvlink_received_bytes;
+  std::optional<double> tensor_ratio;
 };
 
 struct EventLossRow {

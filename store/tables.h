@@ -64,7 +64,9 @@ struct Table<ProcessFactRow> {
     visit.Key("session_id", row.session_id, "its process");
     visit.Key("key", row.key,
               "'env.NAME': a variable of its environment; 'lane.TID': a stream or communicator; "
-              "'category.NUMBER.DOMAIN': its name; 'worker.POOL.PART': the number that a mapping "
+              "'lane_mapped.TID': a mapping gave it to its worker, whoever launches; "
+              "'device.NUMBER': UUID of the device that it calls so; 'category.NUMBER.DOMAIN': its "
+              "name; 'worker.POOL.PART': the number that a mapping "
               "gave");
     visit("value", row.value, "as text");
   }
@@ -286,27 +288,37 @@ template <>
 struct Table<DeviceWindowRow> {
   static constexpr char kName[] = "device_window";
   static constexpr char kMeaning[] =
-      "what a host's device did in one window, as its driver says; NULL where it does not";
+      "what a host's device did in one window, by each source; NULL where that does not say";
   static void Describe(auto& visit, auto& row) {
     visit.Key("run_id", row.run_id, kRunKey);
     visit.Key("start_ns", row.start_ns, kWindowStart);
     visit.Key("host", row.host, "host name");
-    visit.Key("device", row.device, "NVML's index, by PCI address");
-    visit.Key("source", row.source, "nvml");
+    visit.Key("device", row.device,
+              "NVML's index, by PCI address; of one that NVML does not know, its process's "
+              "number where that is free");
+    visit.Key("source", row.source,
+              "nvml, or pm_sampling: the mean of what the hardware sampled (docs/cupti.md)");
     visit("window_ns", row.window_ns, kWindowLength);
-    visit("uuid", row.uuid, "of the device, on every host another");
+    visit("uuid", row.uuid, "of the device, on every host another; '' not known");
     visit("name", row.name, "of the product");
-    visit("sm_ratio", row.sm_ratio, "of time in which a kernel ran, as the driver says");
-    visit("dram_ratio", row.dram_ratio,
-          "of time in which its memory was read or written, likewise");
+    visit(
+        "sm_ratio", row.sm_ratio,
+        "nvml: of time in which a kernel ran; pm_sampling: of cycles in which a multiprocessor was "
+        "active");
+    visit(
+        "dram_ratio", row.dram_ratio,
+        "nvml: of time in which its memory was read or written; pm_sampling: throughput over peak");
     visit("memory_used_bytes", row.memory_used_bytes, "of its memory, by all processes");
     visit("memory_bytes", row.memory_bytes, "of its memory in all");
     visit("sm_hertz", row.sm_hertz, "clock of its multiprocessors");
     visit("memory_hertz", row.memory_hertz, "clock of its memory");
-    visit("pcie_sent_bytes_per_second", row.pcie_sent_bytes_per_second, "over 20 ms of the window");
+    visit("pcie_sent_bytes_per_second", row.pcie_sent_bytes_per_second,
+          "nvml: over 20 ms of the window");
     visit("pcie_received_bytes_per_second", row.pcie_received_bytes_per_second, "likewise");
-    visit("nvlink_sent_bytes", row.nvlink_sent_bytes, "over all its links since the sample before");
+    visit("nvlink_sent_bytes", row.nvlink_sent_bytes,
+          "over all its links, nvml: since the sample before");
     visit("nvlink_received_bytes", row.nvlink_received_bytes, "likewise");
+    visit("tensor_ratio", row.tensor_ratio, "of cycles in which tensor cores were active");
   }
 };
 

@@ -44,7 +44,7 @@ TEST_F(NvmlTest, Reading_SaysWhatEachDeviceSupports) {
   ASSERT_TRUE(nvml.ok()) << nvml.error().message;
   const auto devices = (*nvml)->Read();
   ASSERT_EQ(devices.size(), 2u);
-  EXPECT_EQ(devices[0].uuid, "GPU-0");
+  EXPECT_EQ(devices[0].uuid, "GPU-00000000-0000-0000-0000-000000000000");
   EXPECT_EQ(devices[0].name, "Stand-in");
   EXPECT_EQ(devices[0].sm_ratio, 0.75);
   EXPECT_EQ(devices[0].dram_ratio, 0.25);
@@ -113,7 +113,7 @@ TEST_F(NvmlTest, LiveRun_HasWindowsOfItsHostsDevicesAndMetricsTheirSource) {
   }
   ASSERT_GE(rows.size(), 2u);
   EXPECT_EQ(rows[0].source, "nvml");
-  EXPECT_EQ(rows[0].uuid, "GPU-0");
+  EXPECT_EQ(rows[0].uuid, "GPU-00000000-0000-0000-0000-000000000000");
   EXPECT_EQ(rows[0].sm_ratio, 0.75);
   EXPECT_EQ(rows[0].memory_bytes, 8000);
   EXPECT_EQ(rows[1].device, 1);
@@ -125,6 +125,40 @@ TEST_F(NvmlTest, LiveRun_HasWindowsOfItsHostsDevicesAndMetricsTheirSource) {
   EXPECT_NE(text.find("poolscope_device_pcie_bytes_per_second{device=\"0\",direction=\"sent\","
                       "source=\"nvml\"} 10240"),
             std::string::npos)
+      << text;
+}
+
+TEST(DeviceMetrics, WhatTheHardwareSampledStandsInForTheDriversWord) {
+  Metrics metrics("test");
+  DeviceSampler::Sample driver;
+  driver.devices.resize(2);
+  driver.devices[1].device = 1;
+  for (DeviceReading& device : driver.devices) {
+    device.sm_ratio = 0.75;
+    device.memory_used_bytes = 5;
+    device.pcie_sent_bytes = 6;
+  }
+  metrics.Take(driver);
+  DeviceWindowRow sampled{"run", 0, "host", 1, "pm_sampling", 2'000'000'000};
+  sampled.sm_ratio = 0.25;
+  sampled.tensor_ratio = 0.125;
+  sampled.nvlink_sent_bytes = 10;
+  metrics.Take(sampled);
+  metrics.Take(driver);
+  const std::string text = metrics.Serialize();
+  const auto has = [&](const std::string& line) { return text.find(line) != std::string::npos; };
+  EXPECT_TRUE(has("poolscope_device_sm_ratio{device=\"0\",source=\"nvml\"} 0.75"));
+  EXPECT_TRUE(has("poolscope_device_sm_ratio{device=\"1\",source=\"pm_sampling\"} 0.25"));
+  EXPECT_TRUE(has("poolscope_device_tensor_ratio{device=\"1\",source=\"pm_sampling\"} 0.125"));
+  EXPECT_TRUE(
+      has("poolscope_device_nvlink_bytes_per_second{device=\"1\",direction=\"sent\","
+          "source=\"pm_sampling\"} 5"));
+  EXPECT_FALSE(has("poolscope_device_sm_ratio{device=\"1\",source=\"nvml\"}"));
+  // What was not sampled is still the driver's.
+  EXPECT_TRUE(has("poolscope_device_memory_used_bytes{device=\"1\",source=\"nvml\"} 5"));
+  EXPECT_TRUE(
+      has("poolscope_device_pcie_bytes_per_second{device=\"1\",direction=\"sent\","
+          "source=\"nvml\"} 6"))
       << text;
 }
 

@@ -219,6 +219,23 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
   sqlite3_finalize(statement);
 }
 
+TEST(StoreFile, DeviceWindowsOfFormat6_HaveNoTensorRatio) {
+  Scratch scratch;
+  MakeStore(scratch / "run.db");
+  Sql(scratch / "run.db",
+      "ALTER TABLE device_window DROP COLUMN tensor_ratio;"
+      "INSERT INTO device_window (run_id, start_ns, host, device, source, window_ns, uuid, name, "
+      "sm_ratio) VALUES ('run', 5, 'h', 3, 'nvml', 10, 'GPU-3', 'n', 0.5);"
+      "UPDATE meta SET value = '6' WHERE key = 'format'");
+  for (const auto mode : {kRead, kWrite}) {
+    const auto rows = Opened(scratch / "run.db", mode).DeviceWindows("run", {});
+    ASSERT_TRUE(rows.ok());
+    ASSERT_EQ(rows->size(), 1u);
+    EXPECT_EQ(rows->front().sm_ratio, 0.5);
+    EXPECT_FALSE(rows->front().tensor_ratio.has_value());
+  }
+}
+
 TEST(StoreFile, Reading_CreatesAndChangesNothing) {
   Scratch scratch;
   MakeStore(scratch / "run.db");

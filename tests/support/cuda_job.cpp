@@ -1,6 +1,7 @@
 // cuda_job LINE...: a job on a device that is not there. Plays CUDA's driver, which loads the
 // library that CUDA_INJECTION64_PATH names, and lets the stand-in libcupti play the device's part.
 //   cuda                initialises CUDA
+//   driver              loads CUDA's driver, a stand-in that knows the UUIDs of devices
 //   push NAME, pop      NVTX ranges
 //   thread LINE         that line on a thread of its own
 //   fork                goes on in a child alone, which must end well
@@ -40,6 +41,7 @@ bool Play(const std::string& line) {
   words >> word;
   std::getline(words >> std::ws, rest);
   if (word == "cuda") return InitialiseCuda();
+  if (word == "driver") return dlopen(STANDIN_CUDA, RTLD_NOW) != nullptr;
   if (word == "push") return nvtxRangePushA(rest.c_str()) >= -2;
   if (word == "pop") return nvtxRangePop() >= -2;
   if (word == "wait") return usleep(static_cast<useconds_t>(atoi(rest.c_str()) * 1000)) == 0;

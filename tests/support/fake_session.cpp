@@ -244,9 +244,10 @@ bool FakeSession::Mark(uint32_t tid, int64_t at, uint32_t name, uint32_t categor
   return Write(tid, at, RecordKind::kMark, 0, domain, 0, name, category, own, payload);
 }
 
-bool FakeSession::Sample(uint32_t tid, int64_t at, uint32_t counter, double value) {
+bool FakeSession::Sample(uint32_t tid, int64_t at, uint32_t counter, double value,
+                         uint32_t domain) {
   const uint64_t own[2] = {static_cast<uint64_t>(at), std::bit_cast<uint64_t>(value)};
-  return Write(tid, at, RecordKind::kCounter, kRecordFloat, 0, 0, counter, 0, own, {});
+  return Write(tid, at, RecordKind::kCounter, kRecordFloat, domain, 0, counter, 0, own, {});
 }
 
 bool FakeSession::Activity(uint32_t tid, uint32_t lane, int64_t start, int64_t end, uint32_t name,

@@ -55,7 +55,7 @@ class FakeSession {
              uint32_t domain = 0, std::span<const uint64_t> payload = {});
   bool Mark(uint32_t tid, int64_t at, uint32_t name, uint32_t category = 0, uint32_t domain = 0,
             std::span<const uint64_t> payload = {});
-  bool Sample(uint32_t tid, int64_t at, uint32_t counter, double value);
+  bool Sample(uint32_t tid, int64_t at, uint32_t counter, double value, uint32_t domain = 0);
   // On a lane, written by thread `tid`; both times are ticks, or with `flags` kRecordMonotonic ns.
   bool Activity(uint32_t tid, uint32_t lane, int64_t start, int64_t end, uint32_t name,
                 uint8_t flags = 0, uint32_t domain = 0, std::span<const uint64_t> payload = {});

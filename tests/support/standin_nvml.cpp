@@ -63,7 +63,7 @@ Return nvmlDeviceGetHandleByIndex_v2(unsigned int index, Device* device) {
   return kSuccess;
 }
 Return nvmlDeviceGetUUID(Device device, char* text, unsigned int bytes) {
-  std::snprintf(text, bytes, "GPU-%u", IndexOf(device));
+  std::snprintf(text, bytes, "GPU-%08x-0000-0000-0000-000000000000", IndexOf(device));
   return kSuccess;
 }
 Return nvmlDeviceGetName(Device, char* text, unsigned int bytes) {
