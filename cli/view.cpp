@@ -64,6 +64,7 @@ void AddViewCommand(CLI::App& app, int& exit_code) {
           "Of ranges: those that the program set (program), or by name alone (name); C switches")
       ->check(CLI::IsMember({"program", "name"}))
       ->default_str("program");
+  view->add_flag("--unfold", options->unfold, "Open all folded lanes; E does");
   view->add_option("--scale", options->scale, "Size of text and lanes; default the display's")
       ->check([](const std::string& text) {
         const double scale = std::strtod(text.c_str(), nullptr);

@@ -69,6 +69,7 @@ void Tabs(PanelContext& context, View& view) {
 App::App(ViewModel& model, AppOptions options) : model_(model), options_(std::move(options)) {
   view_.panel = options_.panel;
   view_.program_colours = options_.program_colours;
+  if (options_.unfold) view_.Press('E', false);
 }
 
 void App::TakeInput(const std::deque<InputEvent>& events) {

@@ -17,6 +17,7 @@ struct AppOptions {
   Panel panel = Panel::kOverview;
   int select_finding = -1;
   bool program_colours = true;
+  bool unfold = false;
   std::string search;      // goes to the first range whose name contains it
   std::string dump_state;  // file that gets the view as JSON at each change; "" none
 };

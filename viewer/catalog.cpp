@@ -94,6 +94,7 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
   if (status) status = Take(store.Workers(run_id), source.workers);
   if (status) status = Take(store.Links(run_id), source.links);
   if (status) status = Take(store.Threads(run_id), source.threads);
+  if (status) status = Take(store.Processes(run_id), source.processes);
   if (status) status = Take(store.EventLosses(run_id), catalog->losses);
   if (status) status = Take(store.Tracks(run_id), catalog->tracks);
   if (status) status = Take(Vocabulary::Read(store), catalog->words);
@@ -110,11 +111,13 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
   std::map<int64_t, uint16_t> known_rows;
   if (before != nullptr) {
     for (const Lane& lane : before->lanes) {
-      if (lane.kind == LaneKind::kRanges) known_rows[lane.tracks.front()] = lane.rows;
+      if (lane.kind != LaneKind::kRanges || catalog->run.ended) continue;
+      known_rows[lane.tracks.front()] = lane.rows;
     }
   }
   int64_t begin = INT64_MAX;
   int64_t end = INT64_MIN;
+  source.ended = catalog->run.ended;
   for (const TrackRow& row : catalog->tracks) {
     LaneSource::Track track{row, {}, 0};
     const auto known = known_rows.find(row.track_id);
@@ -129,6 +132,9 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
       for (const ChunkRow& chunk : *chunks) {
         track.max_depth =
             std::max<uint16_t>(track.max_depth, static_cast<uint16_t>(chunk.max_depth));
+        track.first_ns =
+            &chunk == chunks->data() ? chunk.first_ns : std::min(track.first_ns, chunk.first_ns);
+        track.last_ns = std::max(track.last_ns, chunk.last_ns);
         begin = std::min(begin, chunk.first_ns);
         end = std::max(end, chunk.last_ns);
       }

@@ -17,6 +17,7 @@ void FinishCurve(LanePicture& picture) {
   picture.samples = Reduce(picture.samples, picture.column_ns * 2);
   for (const Sample& sample : picture.samples) {
     picture.max_value = std::max(picture.max_value, sample.high);
+    picture.min_value = std::min(picture.min_value, sample.low);
   }
 }
 
@@ -37,7 +38,60 @@ Points SumOf(std::vector<Points> sources) {
   return changes;
 }
 
+void AddPoint(const Event& event, Points& points) {
+  const double value = (event.flags & kEventFloat) != 0
+                           ? std::bit_cast<double>(event.value)
+                           : static_cast<double>(static_cast<int64_t>(event.value));
+  if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
+}
+
 }  // namespace
+
+Status PictureMaker::AddValueBefore(int64_t track, const Order& order, Points& points) {
+  const auto before = [&](const auto& point) { return point.first <= order.begin_ns; };
+  if (!order.detail || std::any_of(points.begin(), points.end(), before)) return {};
+  Result<std::vector<ChunkRow>> chunks = store_.Chunks(track, {INT64_MIN, order.begin_ns});
+  if (!chunks) return chunks.error();
+  if (chunks->empty()) return {};
+  Result<std::shared_ptr<const EventBatch>> batch = cache_.Read(store_, chunks->back());
+  if (!batch) return batch.error();
+  Points last;
+  for (const Event& event : (*batch)->events) {
+    if (event.start_ns <= order.begin_ns) AddPoint(event, last);
+  }
+  const auto newest = std::max_element(last.begin(), last.end(), earlier);
+  if (newest != last.end()) points.push_back(*newest);
+  return {};
+}
+
+Status PictureMaker::MakeCounter(const Catalog& catalog, const Lane& lane, const Order& order,
+                                 LanePicture& picture) {
+  Points points;
+  const auto sink = [&](const Event& event, const EventBatch&) { AddPoint(event, points); };
+  Result<bool> decoded = ForEvents(lane.tracks, order, sink, true);
+  if (!decoded) return decoded.error();
+  if (cancelled_) return {};
+  for (const int64_t track : lane.tracks) {
+    if (*decoded) {
+      const Status status = AddValueBefore(track, order, points);
+      if (!status) return status;
+      continue;
+    }
+    Result<std::vector<ChunkRow>> chunks = store_.Chunks(track, order.Span());
+    if (!chunks) return chunks.error();
+    for (const ChunkRow& chunk : *chunks) {
+      if (!chunk.min_value || !chunk.max_value) continue;
+      picture.events += static_cast<uint64_t>(chunk.events);
+      picture.samples.push_back(
+          {chunk.first_ns, chunk.last_ns, *chunk.min_value, *chunk.max_value});
+    }
+  }
+  if (*decoded) MakeCurve(catalog, order, std::move(points), picture);
+  std::sort(picture.samples.begin(), picture.samples.end(),
+            [](const Sample& a, const Sample& b) { return a.begin_ns < b.begin_ns; });
+  FinishCurve(picture);
+  return {};
+}
 
 void PictureMaker::MakeCurve(const Catalog& catalog, const Order& order, Points points,
                              LanePicture& picture) {
@@ -70,16 +124,13 @@ Status PictureMaker::MakeDepth(const Catalog& catalog, const Lane& lane, const O
   for (const auto& [session, ids] : tracks) {
     Points& points = sources.emplace_back();
     Result<bool> decoded = ForEvents(
-        ids, order,
-        [&](const Event& event, const EventBatch&) {
-          const double value = (event.flags & kEventFloat) != 0
-                                   ? std::bit_cast<double>(event.value)
-                                   : static_cast<double>(static_cast<int64_t>(event.value));
-          if (std::isfinite(value)) points.emplace_back(event.start_ns, value);
-        },
-        true);
+        ids, order, [&](const Event& event, const EventBatch&) { AddPoint(event, points); }, true);
     if (!decoded) return decoded.error();
     all_decoded = all_decoded && *decoded;
+    for (const int64_t id : ids) {
+      const Status status = AddValueBefore(id, order, points);
+      if (!status) return status;
+    }
   }
   if (all_decoded) {
     MakeCurve(catalog, order, SumOf(std::move(sources)), picture);

@@ -60,6 +60,23 @@ std::string FormatPercent(double ratio) {
   return fmt::format("{:.1f} %", percent);
 }
 
+bool IsShare(const std::string& counter) {
+  return counter.ends_with("_active") || counter.ends_with(".occupancy") ||
+         counter.ends_with("_ratio");
+}
+
+std::string FormatCounter(const std::string& counter, double value) {
+  const std::string sign = value < 0 ? "\xe2\x88\x92" : "";
+  const double size = std::fabs(value);
+  if (counter.ends_with("bytes_per_second")) return sign + FormatBytes(size) + "/s";
+  if (counter.find("bytes") != std::string::npos) return sign + FormatBytes(size);
+  if (IsShare(counter)) return FormatPercent(value);
+  if (counter.ends_with("_ns")) return sign + FormatDuration(size);
+  if (counter.ends_with("seconds")) return sign + FormatDuration(size * 1e9);
+  const bool whole = size == std::floor(size);
+  return sign + (whole || size >= 10'000 ? FormatCount(size) : fmt::format("{:.3g}", size));
+}
+
 std::string FormatSentence(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') {
     // A word with a dot or underscore in it is a name and stays as it is.

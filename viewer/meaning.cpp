@@ -65,8 +65,10 @@ EventLook Meanings::Look(const Event& event, const EventBatch& batch) {
   if (!payload(words_.synchronization).empty()) look.category = kDrawnSynchronization;
   if (!payload(words_.overhead).empty()) look.category = kDrawnOverhead;
   if (!payload(words_.nccl).empty()) look.category = static_cast<uint32_t>(Category::kWaitPeer);
-  // 0xAARRGGBB; how transparent another tool would draw it is of no use here.
-  if (const auto colour = payload(words_.colour); !colour.empty()) {
+  // 0xAARRGGBB; how transparent another tool would draw it is of no use here. PyPI's nvtx gives
+  // this blue to ranges for which the program chose none.
+  constexpr uint64_t kNotChosen = 0x000000ff;
+  if (const auto colour = payload(words_.colour); !colour.empty() && colour[0] != kNotChosen) {
     look.colour = Rgb(static_cast<uint32_t>(colour[0]) & 0xffffff);
   }
   return look;

@@ -159,7 +159,11 @@ bool ViewModel::Refresh() {
     return false;
   }
   live_ = !(*catalog)->run.ended;
-  const bool same = (*catalog)->lanes.size() == before->lanes.size();
+  const auto shows_same = [](const Lane& a, const Lane& b) {
+    return a.kind == b.kind && a.tracks == b.tracks;
+  };
+  const bool same = std::equal((*catalog)->lanes.begin(), (*catalog)->lanes.end(),
+                               before->lanes.begin(), before->lanes.end(), shows_same);
   Publish([&](ViewAnswer& next) {
     next.catalog = *catalog;
     // Lanes that came between others move the pictures; they are made again at once.

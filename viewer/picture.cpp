@@ -67,9 +67,13 @@ Result<std::shared_ptr<const LanePicture>> PictureMaker::Make(const Catalog& cat
     case LaneKind::kLag:
       status = MakeLag(catalog, lane, order, *picture);
       break;
+    case LaneKind::kCounter:
+      status = MakeCounter(catalog, lane, order, *picture);
+      break;
     case LaneKind::kPool:
     case LaneKind::kLink:
     case LaneKind::kOther:
+    case LaneKind::kCounters:
       break;
   }
   if (!status) return status.error();

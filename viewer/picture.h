@@ -35,8 +35,9 @@ struct LanePicture {
   uint64_t events = 0;              // that it stands for
   std::vector<Bar> bars;            // kRanges, kWire
   std::vector<StateColumn> states;  // kStates
-  std::vector<Sample> samples;      // kDepth, kBandwidth, kLag
+  std::vector<Sample> samples;      // of curves
   double max_value = 0;             // of the samples
+  double min_value = 0;             // likewise, 0 where none is below
 
   bool Covers(int64_t from_ns, int64_t to_ns) const {
     return begin_ns <= from_ns && to_ns <= end_ns;
@@ -96,8 +97,12 @@ class PictureMaker {
                    LanePicture& picture);
   Status MakeBandwidth(const Catalog& catalog, const Lane& lane, const Order& order,
                        LanePicture& picture);
+  Status MakeCounter(const Catalog& catalog, const Lane& lane, const Order& order,
+                     LanePicture& picture);
   Status MakeLag(const Catalog& catalog, const Lane& lane, const Order& order,
                  LanePicture& picture);
+  // What the counter's newest sample before the span said, where there is one.
+  Status AddValueBefore(int64_t track, const Order& order, Points& points);
   void MakeCurve(const Catalog& catalog, const Order& order, Points points, LanePicture& picture);
   Result<uint32_t> LinkName(const std::string& link);
 

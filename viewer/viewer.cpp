@@ -77,6 +77,7 @@ Status RunViewer(const ViewerOptions& options) {
   app_options.panel = *panel;
   app_options.select_finding = options.select_finding;
   app_options.program_colours = options.program_colours;
+  app_options.unfold = options.unfold;
   app_options.search = options.search;
   app_options.dump_state = options.dump_state;
   App app(**model, std::move(app_options));

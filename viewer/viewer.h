@@ -16,6 +16,7 @@ struct ViewerOptions {
   std::string panel = "overview";               // overview, details, statistics
   int select_finding = -1;
   bool program_colours = true;  // of ranges to which the program gave one
+  bool unfold = false;          // all lanes are open
   std::string search;           // goes to the first range whose name contains it
   float scale = 0;              // of the text; 0: the display's
   std::string dump_state;       // file that gets the view as JSON at each change, for tests

@@ -39,5 +39,17 @@ TEST(Format, SentenceKeepsANameAtItsBeginning) {
   EXPECT_EQ(FormatSentence("gradients: stood"), "gradients: stood");
 }
 
+TEST(Format, CounterHasTheUnitThatItsNameSays) {
+  EXPECT_EQ(FormatCounter("device 0.allocated_bytes", 3.2e9), "3.20 GB");
+  EXPECT_EQ(FormatCounter("device 0.pcie_read_bytes_per_second", 1.5e9), "1.50 GB/s");
+  EXPECT_EQ(FormatCounter("device 0.sm_active", 0.57), "57 %");
+  EXPECT_EQ(FormatCounter("step_seconds", 0.0412), "41.2 ms");
+  EXPECT_EQ(FormatCounter("loss", 5.641), "5.64");
+  EXPECT_EQ(FormatCounter("tokens", 12), "12");
+  EXPECT_EQ(FormatCounter("reward", -0.25),
+            "\xe2\x88\x92"
+            "0.25");
+}
+
 }  // namespace
 }  // namespace poolscope

@@ -149,5 +149,65 @@ RC_GTEST_PROP(Lanes, HitTestFindsExactlyTheLaneDrawnThere, ()) {
   RC_ASSERT(LaneAt(boxes, y) == expected);
 }
 
+TEST(Lanes, CountersOfADeviceStandBelowTheWorkerThatItIs) {
+  LaneSource source = TwoPools();
+  source.threads.push_back({6, "s", kFirstLaneThread + 1, "device 0 stream 10", "compute", 1});
+  source.threads.push_back({7, "s", kFirstLaneThread + 2, "device 0 stream 9", "compute", 1});
+  source.tracks.push_back({{70, "r", 6, 1, 0}, "", 0});
+  source.tracks.push_back({{71, "r", 7, 1, 0}, "", 0});
+  // The agent's own thread, of no pool, samples them.
+  source.tracks.push_back({{80, "r", 5, 3, 8}, "device 0.allocated_bytes", 0});
+  source.tracks.push_back({{81, "r", 5, 3, 9}, "loss", 0});
+  source.tracks.push_back({{82, "r", 5, 3, 10}, "device 1.sm_active", 0});
+  const std::vector<Lane> lanes = MakeLanes(source);
+  std::string order;
+  for (const Lane& lane : lanes) {
+    if (lane.subject == "compute" && lane.worker == 1) order += lane.label + lane.detail + "; ";
+    if (lane.kind == LaneKind::kCounter && lane.counter == "device 1.sm_active") {
+      EXPECT_EQ(lane.worker, -1);  // nobody's streams
+    }
+  }
+  EXPECT_EQ(order,
+            "compute 1; thread 12; device 0 stream 9; device 0 stream 10; "
+            "allocated bytesdevice 0; ");
+  EXPECT_EQ(lanes.back().counter, "loss");
+  const std::vector<bool> folded = StartFolded(lanes);
+  ASSERT_EQ(lanes[lanes.size() - 2].kind, LaneKind::kCounters);
+  EXPECT_TRUE(folded[lanes.size() - 2]);
+}
+
+TEST(Lanes, ThreadsStandByProcessAndThoseOfOneNameHaveTheirNumber) {
+  LaneSource source;
+  source.processes = {{"a", "r", "h", "train.py", 100}, {"b", "r", "h", "load.py", 200}};
+  source.threads = {{1, "a", 11, "python", "", -1},
+                    {2, "b", 21, "python", "", -1},
+                    {3, "a", 12, "python", "", -1},
+                    {4, "a", 13, "io", "", -1}};
+  for (int64_t i = 1; i <= 4; ++i) source.tracks.push_back({{i * 10, "r", i, 1, 0}, "", 0});
+  std::string shape;
+  for (const Lane& lane : MakeLanes(source)) shape += lane.label + "; ";
+  EXPECT_EQ(shape, "process 100; python 11; python 12; io; process 200; python; ");
+}
+
+TEST(Lanes, ThreadsInTurnShareALaneWhereThereAreVeryMany) {
+  LaneSource source;
+  source.ended = true;
+  const auto add = [&](int64_t id, int64_t first_ns, int64_t last_ns) {
+    source.threads.push_back({id, "a", id, "", "", -1});
+    source.tracks.push_back({{id, "r", id, 1, 0}, "", 0, first_ns, last_ns});
+  };
+  add(1, 0, 1000);  // as long as all others together
+  for (int64_t i = 2; i <= 20; ++i) add(i, i * 10, i * 10 + 5);
+  EXPECT_EQ(MakeLanes(source).size(), 21u);
+  for (int64_t i = 21; i <= 90; ++i) add(i, i * 10, i * 10 + 5);
+  const std::vector<Lane> lanes = MakeLanes(source);
+  ASSERT_EQ(lanes.size(), 3u);
+  EXPECT_EQ(lanes[1].tracks, std::vector<int64_t>{1});
+  EXPECT_EQ(lanes[2].label, "89 threads in turn");
+  EXPECT_TRUE(std::is_sorted(lanes[2].tracks.begin(), lanes[2].tracks.end()));
+  source.ended = false;  // a thread may go on
+  EXPECT_EQ(MakeLanes(source).size(), 91u);
+}
+
 }  // namespace
 }  // namespace poolscope

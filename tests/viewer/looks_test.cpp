@@ -62,6 +62,15 @@ TEST_F(Looks, ColoursOfTheProgramAreKept) {
   EXPECT_EQ(bars[2].colour, 0u);
 }
 
+TEST_F(Looks, BlueThatPyPIsNvtxGivesToAllIsNoChoice) {
+  Add(7, "", Category::kNone, "default", 0, 10, {{"nvtx.color", {0x000000ff}}});
+  Add(7, "", Category::kNone, "chosen", 10, 20, {{"nvtx.color", {0xff0000ff}}});
+  const std::vector<Bar> bars = Bars(7);
+  ASSERT_EQ(bars.size(), 2u);
+  EXPECT_EQ(bars[0].colour, 0u);
+  EXPECT_EQ(bars[1].colour, Rgb(0x0000ff));
+}
+
 TEST_F(Looks, ColoursStayWhereChunksAreTooManyToDecode) {
   const std::vector<Group> red = {{"nvtx.color", {0xffff0000}}};
   const int64_t many = 8200 * static_cast<int64_t>(PictureMaker::kMaxDecodedChunks);

@@ -93,9 +93,9 @@ void Tooltip(const std::vector<std::string>& lines) {
   ImGui::EndTooltip();
 }
 
-std::string CurveValue(LaneKind kind, double value) {
-  if (kind == LaneKind::kBandwidth) return FormatBytes(value) + "/s";
-  return FormatCount(value);
+std::string CurveValue(const Lane& lane, double value) {
+  if (lane.kind == LaneKind::kBandwidth) return FormatBytes(value) + "/s";
+  return lane.kind == LaneKind::kCounter ? FormatCounter(lane.counter, value) : FormatCount(value);
 }
 
 }  // namespace
@@ -275,12 +275,15 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
                double capacity) {
   PanelContext& context = *canvas.context;
   const float scale = context.scale();
-  const Colour tint = LinkColour(context.LinkIndex(lane.subject));
-  const double top_value = std::max(picture.max_value, lane.kind == LaneKind::kLag ? 2.0 : 1e-9);
+  const bool counter = lane.kind == LaneKind::kCounter;
+  const Colour tint = counter ? Rgb(0x9fb0c8) : LinkColour(context.LinkIndex(lane.subject));
+  const double least_top = lane.kind == LaneKind::kLag ? 2.0 : IsShare(lane.counter) ? 1.0 : 1e-9;
+  const double top_value = std::max(picture.max_value, least_top);
+  const double range = top_value - picture.min_value;
   const float head = 4 * scale;  // room above the highest value
   const float bottom = canvas.top + canvas.height - 1;
   const auto level = [&](double value) {
-    const double share = std::clamp(value / top_value, 0.0, 1.0);
+    const double share = std::clamp((value - picture.min_value) / range, 0.0, 1.0);
     return bottom - static_cast<float>(share) * (canvas.height - head - 1);
   };
   RectBatch& batch = *canvas.plain;
@@ -312,10 +315,10 @@ void DrawCurve(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pi
     }
   }
   if (hovered != nullptr) {
-    const std::string low = CurveValue(lane.kind, hovered->low);
-    const std::string high = CurveValue(lane.kind, hovered->high);
-    Tooltip(
-        {lane.subject + " " + lane.label, low == high ? high : fmt::format("{} to {}", low, high)});
+    const std::string low = CurveValue(lane, hovered->low);
+    const std::string high = CurveValue(lane, hovered->high);
+    Tooltip({counter ? lane.counter : lane.subject + " " + lane.label,
+             low == high ? high : fmt::format("{} to {}", low, high)});
   }
 }
 

@@ -28,7 +28,7 @@ void Reveal(TimelineFrame& frame) {
 void Layout(TimelineFrame& frame) {
   LaneStyle style;
   for (float* size : {&style.title, &style.states, &style.row, &style.gap, &style.curve,
-                      &style.group_gap, &style.folded, &style.least_states}) {
+                      &style.counter, &style.group_gap, &style.folded, &style.least_states}) {
     *size = std::floor(*size * frame.scale());
   }
   for (size_t i = 0; i < frame.lanes.size(); ++i) {
@@ -74,7 +74,8 @@ void PaintPicture(TimelineFrame& frame, size_t i) {
       break;
     case LaneKind::kDepth:
     case LaneKind::kBandwidth:
-    case LaneKind::kLag: {
+    case LaneKind::kLag:
+    case LaneKind::kCounter: {
       const LinkRow* link = frame.catalog().FindLink(lane.subject);
       const bool depth = lane.kind == LaneKind::kDepth && link != nullptr;
       DrawCurve(canvas, lane, *picture, depth ? static_cast<double>(link->capacity) : 0);
@@ -83,6 +84,7 @@ void PaintPicture(TimelineFrame& frame, size_t i) {
     case LaneKind::kPool:
     case LaneKind::kLink:
     case LaneKind::kOther:
+    case LaneKind::kCounters:
       break;
   }
 }

@@ -59,7 +59,9 @@ void PaintTitle(TimelineFrame& frame, size_t i) {
   const bool link = lane.kind == LaneKind::kLink;
   const Colour tint = link ? LinkColour(frame.context.LinkIndex(lane.subject)) : colour::kText;
   frame.plain.Add(frame.rect.x, top, frame.rect.x + 3 * frame.scale(), top + height,
-                  link ? tint : StateColour(State::kBusy));
+                  link                           ? tint
+                  : lane.kind == LaneKind::kPool ? StateColour(State::kBusy)
+                                                 : colour::kDim);
   const float text_y = top + (height - frame.fonts().bold->FontSize) / 2 - frame.scale();
   const float mid = top + height / 2;
   const float arrow = frame.rect.x + 15 * frame.scale();
@@ -93,16 +95,21 @@ void PaintLabel(TimelineFrame& frame, size_t i) {
   const float x = frame.rect.x + 14 * frame.scale();
   const float room = frame.area.x - x - 8 * frame.scale();
   const bool curve = lane.kind == LaneKind::kDepth || lane.kind == LaneKind::kBandwidth ||
-                     lane.kind == LaneKind::kLag;
+                     lane.kind == LaneKind::kLag || lane.kind == LaneKind::kCounter;
   if (curve) {
-    Text(frame.list, font, x, top + 3 * frame.scale(), colour::kText, lane.label);
-    std::string detail = lane.kind == LaneKind::kDepth ? lane.detail : std::string();
+    Text(frame.list, font, x, top + 3 * frame.scale(), colour::kText,
+         FitText(font, lane.label, room));
+    const bool own_detail = lane.kind == LaneKind::kDepth || lane.kind == LaneKind::kCounter;
+    std::string detail = own_detail ? lane.detail : std::string();
     if (const LanePicture* picture = frame.Picture(i); picture && !picture->samples.empty()) {
       double high = 0;
       for (const Sample& sample : picture->samples) high = std::max(high, sample.high);
       if (lane.kind == LaneKind::kBandwidth) detail = "max " + FormatBytes(high) + "/s";
       if (lane.kind == LaneKind::kDepth) {
         detail = fmt::format("max {}{}{}", FormatCount(high), detail.empty() ? "" : " ", detail);
+      }
+      if (lane.kind == LaneKind::kCounter) {
+        detail += ", max " + FormatCounter(lane.counter, picture->max_value);
       }
       if (lane.kind == LaneKind::kLag) {
         detail = fmt::format("max {} update{}", FormatCount(high), high == 1 ? "" : "s");
