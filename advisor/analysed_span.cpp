@@ -9,6 +9,7 @@ namespace {
 constexpr double kWarmUpShare = 0.1;
 constexpr int64_t kLeastNs = 5'000'000'000;
 constexpr int64_t kLeastSteps = 3;
+const std::string kNoStep = "no step was marked (poolscope_step)";
 
 struct Stretch {
   int64_t begin_ns, end_ns;
@@ -88,13 +89,14 @@ AnalysedSpan ChooseSpan(const RunData& run, bool newest_only) {
   const bool shortened = clean.begin_ns != span.begin_ns || clean.end_ns != span.end_ns;
   if (shortened && cut.steps < kLeastSteps) {
     span.lossy = true;
-    span.abstain = "events are missing from all but " + std::to_string(cut.steps) +
-                   " of its steps (see event losses)";
+    span.abstain = steps == 0 ? kNoStep
+                              : "events are missing from all but " + std::to_string(cut.steps) +
+                                    " of its steps (see event losses)";
     if (steps >= 3) CutToSteps(run, span);
     return span;
   }
   if (cut.steps < kLeastSteps) {
-    cut.abstain = steps == 0 ? "no step was marked (poolscope_step)"
+    cut.abstain = steps == 0 ? kNoStep
                              : "only " + std::to_string(cut.steps) +
                                    " steps after the warm-up, at least 3 are needed";
   }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "advisor/advice.h"
 #include "advisor/report.h"
@@ -156,6 +158,20 @@ std::string Verdict(const Report& report, const std::string& abstain) {
   return "Nothing is wrong: the pools are balanced and the links are fast enough.";
 }
 
+// From the first to the last of the windows summed; the analysed span where there is none.
+std::pair<int64_t, int64_t> SpanOfWindows(const WindowTotals& totals, const AnalysedSpan& span) {
+  int64_t begin = INT64_MAX;
+  int64_t end = INT64_MIN;
+  const auto extend = [&](const auto& each) {
+    if (each.begin_ns == each.end_ns) return;
+    begin = std::min(begin, each.begin_ns);
+    end = std::max(end, each.end_ns);
+  };
+  for (const PoolTotals& pool : totals.pools) extend(pool);
+  for (const LinkTotals& link : totals.links) extend(link);
+  return begin < end ? std::pair{begin, end} : std::pair{span.begin_ns, span.end_ns};
+}
+
 }  // namespace
 
 Result<Report> BuildReport(const Store& store, const std::string& run_id,
@@ -175,6 +191,7 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
       std::max(0.0, static_cast<double>(run->run.end_ns - run->run.start_ns) * 1e-9);
   report.analysed_begin_ns = span.begin_ns;
   report.analysed_end_ns = span.end_ns;
+  std::tie(report.windows_begin_ns, report.windows_end_ns) = SpanOfWindows(*totals, span);
   AddPools(*run, *totals, report);
   AddLinks(*run, *totals, report);
   AddSteps(*run, span, report);

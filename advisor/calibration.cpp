@@ -214,15 +214,21 @@ Result<LinkModel> CalibrateLink(const LinkInput& in, int link, int from, int to,
   std::vector<TransferRecord> own;     // of the window, and the probes
   std::vector<TransferRecord> inside;  // of the window
   size_t staged = 0;
+  bool of_no_step = false;
   for (const TransferRecord& t : in.records.transfers) {
     if (t.link != link) continue;
     const bool probe = t.step == kNoValue;
     const StageTime& at = t.stage(2).seen() ? t.stage(2) : t.stage(0);
-    if (!probe && (!at.seen() || !in.window.Holds(at.start_ns, at.end_ns))) continue;
+    const bool held = at.seen() && in.window.Holds(at.start_ns, at.end_ns);
+    if (!probe && !held) continue;
     own.push_back(t);
+    of_no_step = of_no_step || (probe && held);
     if (probe) continue;
     inside.push_back(t);
     staged += t.stage(0).seen() && t.stage(2).seen();
+  }
+  if (inside.empty() && of_no_step) {
+    return Error{"the transfers on link " + row.link + " do not say their step"};
   }
   if (inside.empty()) return Error{"no transfer on link " + row.link + " was seen"};
   if (static_cast<double>(staged) < kLeastStaged * static_cast<double>(inside.size())) {

@@ -85,6 +85,9 @@ struct Report {
   int64_t start_ns = 0;           // of the run; times in the text are relative to it
   int64_t analysed_begin_ns = 0;  // what pools, links, steps and findings are about: the run
   int64_t analysed_end_ns = 0;    // without its warm-up and without event losses
+  // Of the windows whose sums pools and links are: those inside it, in a short run those around it.
+  int64_t windows_begin_ns = 0;
+  int64_t windows_end_ns = 0;
   int64_t steps = 0;
   std::vector<PoolReport> pools;
   std::vector<LinkReport> links;

@@ -159,6 +159,8 @@ std::string ReportAsJson(const Report& report) {
                {"start_ns", report.start_ns},
                {"analysed_begin_ns", report.analysed_begin_ns},
                {"analysed_end_ns", report.analysed_end_ns},
+               {"windows_begin_ns", report.windows_begin_ns},
+               {"windows_end_ns", report.windows_end_ns},
                {"steps", report.steps},
                {"step_seconds", Number(report.step_seconds)},
                {"tokens_per_second", Number(report.tokens_per_second)}};

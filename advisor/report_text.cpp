@@ -59,8 +59,14 @@ void Head(const Report& report, Out out) {
     fmt::format_to(out, "  version lag {:.2f} (at most {})", report.version_lag_mean,
                    report.version_lag_max);
   }
-  fmt::format_to(out, "\nfigures are of {:.2f} s to {:.2f} s after the start\n",
-                 Since(report, report.analysed_begin_ns), Since(report, report.analysed_end_ns));
+  const auto span = [&report](int64_t begin_ns, int64_t end_ns) {
+    return fmt::format("{:.2f} s to {:.2f} s", Since(report, begin_ns), Since(report, end_ns));
+  };
+  const std::string analysed = span(report.analysed_begin_ns, report.analysed_end_ns);
+  const std::string windows = span(report.windows_begin_ns, report.windows_end_ns);
+  fmt::format_to(out, "\nfigures are of {} after the start", analysed);
+  if (windows != analysed) fmt::format_to(out, ", of pools and links of {}", windows);
+  fmt::format_to(out, "\n");
 }
 
 void Pools(const Report& report, Out out) {

@@ -107,6 +107,32 @@ TEST_F(ReportOf, RunOfOneWindow_TellsOfBothPools) {
   for (const json& pool : document["pools"]) EXPECT_NEAR(pool["busy_ratio"], 0.5, 1e-8);
 }
 
+TEST_F(ReportOf, StepsWithinOneWindow_AreNotSaidToBeWhatPoolsAreOf) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 1'000'000'000, 2'000'000'000, true}).ok());
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_TRUE(
+        store.Put(StepRow{run_, i, 1'100'000'000 + i * 10'000'000LL, i + 1, 1, 1, {}}).ok());
+  }
+  ASSERT_TRUE(store.Put(PoolRow{run_, "trainer", "trainer", 1}).ok());
+  WorkerWindowRow window{run_, "trainer", 0, 1'000'000'000, 1'000'000'000, {}};
+  window.state_ns[static_cast<size_t>(State::kIdle)] = 1'000'000'000;
+  ASSERT_TRUE(store.Put(window).ok());
+  const Report report = Build(store);
+  const json document = Checked(report);
+  EXPECT_THAT(ReportAsText(report), HasSubstr("figures are of 0.10 s to 0.18 s after the start, of "
+                                              "pools and links of 0.00 s to 1.00 s\n"));
+  EXPECT_EQ(document["windows_begin_ns"], 1'000'000'000);
+  EXPECT_EQ(document["windows_end_ns"], 2'000'000'000);
+}
+
+TEST_F(ReportOf, LossesOfARunWithoutSteps_AreNotWhatIsMissing) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 5, 1'000'000'000, true}).ok());
+  ASSERT_TRUE(store.Put(EventLossRow{run_, "s", "ring_full", "thread 1", 7, 5, 900'000'000}).ok());
+  EXPECT_THAT(ReportAsText(Build(store)), HasSubstr("Nothing is predicted: no step was marked"));
+}
+
 TEST_F(ReportOf, RangesOfNoPool_AreNamedWithTheRemedy) {
   Store store = Create();
   ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 0, 9'000'000'000, true}).ok());

@@ -123,17 +123,26 @@ TEST_F(WhatIfOf, SameQuestion_SameAnswer) {
   EXPECT_EQ(WhatIfAsJson(*Ask(changes).answer), WhatIfAsJson(*Ask(changes).answer));
 }
 
-TEST(WhatIf, RunWithoutStages_PredictsNothingAndSaysWhy) {
+// Why nothing is predicted.
+std::string Refused(const testing::Scenario& scenario) {
   const testing::ScratchFolder scratch;
+  EXPECT_EQ(testing::WriteStore(scenario, scratch / "run.db"), "");
+  Result<Store> store = Store::Open(scratch / "run.db", Store::Mode::kRead);
+  if (!store) return store.error().message;
+  const WhatIfResult result = AskWhatIf(*store, "", {{"compute.workers", "4"}});
+  return result.answer && !result.answer->prediction ? result.answer->refused : "";
+}
+
+TEST(WhatIf, RunWithoutStages_PredictsNothingAndSaysWhy) {
   testing::Scenario scenario = Usual();
   scenario.staged = false;
-  ASSERT_EQ(testing::WriteStore(scenario, scratch / "run.db"), "");
-  Result<Store> store = Store::Open(scratch / "run.db", Store::Mode::kRead);
-  ASSERT_TRUE(store.ok());
-  const WhatIfResult result = AskWhatIf(*store, "", {{"compute.workers", "4"}});
-  ASSERT_TRUE(result.answer);
-  EXPECT_FALSE(result.answer->prediction);
-  EXPECT_THAT(result.answer->refused, HasSubstr("queued"));
+  EXPECT_THAT(Refused(scenario), HasSubstr("queued"));
+}
+
+TEST(WhatIf, TransfersThatDoNotSayTheirStep_AreNotSaidToBeUnseen) {
+  testing::Scenario scenario = Usual();
+  scenario.told_steps = false;
+  EXPECT_EQ(Refused(scenario), "the transfers on link gradients do not say their step");
 }
 
 }  // namespace

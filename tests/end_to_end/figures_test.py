@@ -23,6 +23,7 @@ class Figures(EndToEnd):
                   and w["start_ns"] + w["window_ns"] <= report["analysed_end_ns"]]
         begin = min(w["start_ns"] for w in inside)
         end = max(w["start_ns"] + w["window_ns"] for w in inside)
+        self.assertEqual((begin, end), (report["windows_begin_ns"], report["windows_end_ns"]))
         # Work ranges (category 1) and applied messages (transfers at stage apply), as intervals.
         rows = self.sql(
             "SELECT pool, worker_index, start_ns, start_ns + duration_ns AS end_ns FROM event"

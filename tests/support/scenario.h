@@ -27,6 +27,7 @@ struct Scenario {
   bool probe = true;        // small messages before the first step
   bool codec_probe = true;  // settings that say what bf16 costs
   bool staged = true;       // queued stages are recorded
+  bool told_steps = true;   // transfers say their step
   bool marked_steps = true;
   double checkpoint_ms = 0;                     // of every update worker after each update
   std::string checkpoint = "checkpoint_write";  // what it is called

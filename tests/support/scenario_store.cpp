@@ -160,7 +160,7 @@ class Writer {
         Put(track, Category::kTransfer, link, begin, end, std::string(kTransferSchema),
             {static_cast<uint64_t>(stage), static_cast<uint64_t>(m.source),
              static_cast<uint64_t>(m.destination), m.sequence, 0, kNoValue, bytes, bytes,
-             m.step < 0 ? kNoValue : static_cast<uint64_t>(m.step), kNoValue, 0},
+             m.step < 0 || !s_.told_steps ? kNoValue : static_cast<uint64_t>(m.step), kNoValue, 0},
             flags);
       };
       if (s_.staged) put(lane, Stage::kQueued, m.handed_over, m.wire_start, kEventStartEnd);
