@@ -29,10 +29,60 @@ void Collectives::Add(const NcclOperation& operation) {
     groups_[{operation.communicator, operation.function, operation.sequence}].push_back(operation);
     return;
   }
-  const bool sends = operation.function == NcclFunction::kSend;
-  Pair& pair = pairs_[sends ? PairKey{operation.communicator, operation.rank, operation.peer}
-                            : PairKey{operation.communicator, operation.peer, operation.rank}];
-  (sends ? pair.sends : pair.receives).push_back(operation);
+  Pair& pair = pairs_[PairOf(operation)];
+  (operation.function == NcclFunction::kSend ? pair.sends : pair.receives).push_back(operation);
+}
+
+Collectives::PairKey Collectives::PairOf(const NcclOperation& operation) {
+  const auto& [communicator, rank, peer] =
+      std::tie(operation.communicator, operation.rank, operation.peer);
+  return operation.function == NcclFunction::kSend ? PairKey{communicator, rank, peer}
+                                                   : PairKey{communicator, peer, rank};
+}
+
+void Collectives::AddStored(const NcclOperation& operation, const Mark& mark) {
+  const int64_t counted_ns =
+      operation.function == NcclFunction::kSend ? mark.sent_ns : mark.received_ns;
+  if (!operation.point_to_point() || operation.end_ns > counted_ns) Add(operation);
+}
+
+void Collectives::Settle(int64_t closed_ns) {
+  std::erase_if(groups_, [&](const auto& group) {
+    return std::all_of(group.second.begin(), group.second.end(),
+                       [&](const NcclOperation& each) { return each.end_ns < closed_ns; });
+  });
+  counted_ns_ = closed_ns;
+  for (auto& [key, pair] : pairs_) TakePairs(pair, closed_ns);
+  counted_ns_ = INT64_MIN;
+}
+
+std::map<Collectives::PairKey, Collectives::Mark> Collectives::Marks(int64_t closed_ns) {
+  std::map<PairKey, Mark> marks;
+  for (auto& [key, pair] : pairs_) {
+    std::vector<Mark> latest{{}};  // ends of the first so many that are done
+    for (const Done& done : pair.done) {
+      if (std::max(done.sent_ns, done.received_ns) >= closed_ns) break;
+      latest.push_back({std::max(latest.back().sent_ns, done.sent_ns),
+                        std::max(latest.back().received_ns, done.received_ns)});
+    }
+    Mark rest{INT64_MAX, INT64_MAX};  // the earliest ends of all others: behind the mark
+    const auto add = [](int64_t& earliest, int64_t end_ns) {
+      if (end_ns != INT64_MIN) earliest = std::min(earliest, end_ns);
+    };
+    for (const NcclOperation& send : pair.sends) add(rest.sent_ns, send.end_ns);
+    for (const NcclOperation& receive : pair.receives) add(rest.received_ns, receive.end_ns);
+    for (size_t i = pair.done.size(); i > 0; --i) {
+      if (i < latest.size() && latest[i].sent_ns < rest.sent_ns &&
+          latest[i].received_ns < rest.received_ns) {
+        marks[key] = latest[i];
+        pair.done.erase(pair.done.begin(), pair.done.begin() + static_cast<std::ptrdiff_t>(i));
+        break;
+      }
+      add(rest.sent_ns, pair.done[i - 1].sent_ns);
+      add(rest.received_ns, pair.done[i - 1].received_ns);
+    }
+  }
+  return marks;
 }
 
 std::vector<Activity> Collectives::Take(int64_t until_ns) {
@@ -53,14 +103,18 @@ std::vector<Activity> Collectives::Take(int64_t until_ns) {
   }
   for (auto it = pairs_.begin(); it != pairs_.end();) {
     TakePairs(it->second, until_ns);
-    it = it->second.sends.empty() && it->second.receives.empty() ? pairs_.erase(it) : std::next(it);
+    const Pair& pair = it->second;
+    const bool over = pair.sends.empty() && pair.receives.empty() && pair.done.empty();
+    it = over ? pairs_.erase(it) : std::next(it);
   }
   return std::exchange(out_, {});
 }
 
 void Collectives::TakePairs(Pair& pair, int64_t until_ns) {
-  auto& [sends, receives] = pair;
+  auto& [sends, receives, done] = pair;
   const auto alone = [&](std::deque<NcclOperation>& of) {
+    const int64_t end_ns = of.front().end_ns;
+    pair.done.push_back(&of == &pair.sends ? Done{end_ns, INT64_MIN} : Done{INT64_MIN, end_ns});
     Finish({of.front()});
     of.pop_front();
   };
@@ -72,6 +126,7 @@ void Collectives::TakePairs(Pair& pair, int64_t until_ns) {
     } else if (send.bytes != receive.bytes) {
       alone(send.begin_ns < receive.begin_ns ? sends : receives);
     } else {
+      done.push_back({send.end_ns, receive.end_ns});
       Finish({send, receive});
       sends.pop_front();
       receives.pop_front();
@@ -102,6 +157,7 @@ void Collectives::Finish(const Group& group) {
     timed = timed && operation.timed;
     if (!operation.point_to_point()) ranks = std::max(ranks, operation.ranks);
   }
+  if (end_ns < counted_ns_) return;
   const NcclSize size = SizeOf(first.function, first.bytes, ranks);
   CollectiveWindowRow row{model_.run_id()};
   row.communicator = fmt::format("{:016x}", first.communicator);

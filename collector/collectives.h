@@ -35,12 +35,28 @@ class Collectives {
   // after.
   std::vector<CollectiveWindowRow> Rows(int64_t closed_ns);
 
+  // Sends and receives are matched by their order, so a successor must know where to go on: those
+  // of this rank to that one that ended up to `sent_ns` and `received_ns` count in windows that are
+  // closed, and all others that are known ended later.
+  using PairKey = std::tuple<uint64_t, int64_t, int64_t>;  // communicator, sender, receiver
+  struct Mark {
+    int64_t sent_ns = INT64_MIN, received_ns = INT64_MIN;  // INT64_MIN: none
+  };
+  std::map<PairKey, Mark> Marks(int64_t closed_ns);  // that changed since the last call
+
+  // For a successor, before anything else: adds what is stored, but for sends and receives up to
+  // the mark, and once that is done forgets what counts in windows before `closed_ns`.
+  void AddStored(const NcclOperation& operation, const Mark& mark);
+  void Settle(int64_t closed_ns);
+  static PairKey PairOf(const NcclOperation& operation);  // of a send or receive
+
  private:
   using Group = std::vector<NcclOperation>;
   using CollectiveKey = std::tuple<uint64_t, NcclFunction, uint64_t>;  // communicator, sequence
-  using PairKey = std::tuple<uint64_t, int64_t, int64_t>;  // communicator, sender, receiver
+  using Done = Mark;  // ends of a pair that was matched, or of one operation alone
   struct Pair {
     std::deque<NcclOperation> sends, receives;
+    std::deque<Done> done;  // in order, behind the mark
   };
   struct Sum {
     int64_t end_ns;
@@ -63,6 +79,7 @@ class Collectives {
   std::vector<Activity> out_;
   std::vector<Sum> finished_;
   std::map<RowKey, CollectiveWindowRow> sums_;  // of windows that are not closed
+  int64_t counted_ns_ = INT64_MIN;              // what ended before counts already
   uint64_t next_sequence_ = uint64_t{1} << 62;  // of transfers: beyond those that jobs give
 };
 

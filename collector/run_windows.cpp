@@ -1,5 +1,7 @@
 #include "collector/run_windows.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -11,8 +13,28 @@ namespace {
 
 // A cursor under the run's id: the time up to which its windows are closed.
 constexpr int64_t kClosedKey = 0;
+// Cursors of a pair of NCCL ranks: how far its sends and its receives count in closed windows.
+constexpr int64_t kSentKey = 0, kReceivedKey = 1;
 // Messages of this long before the last closed window may still end a wait.
 constexpr int64_t kLookBackNs = 60'000'000'000;
+// Of an operation that ended this long before, another rank may still be in it.
+constexpr int64_t kNcclLookBackNs = 10'000'000'000;
+
+std::string CursorName(const std::string& run, const Collectives::PairKey& pair) {
+  const auto& [communicator, sender, receiver] = pair;
+  return fmt::format("{}.nccl.{:016x}.{}.{}", run, communicator, sender, receiver);
+}
+
+Result<Collectives::Mark> ReadMark(const Store& store, const std::string& run,
+                                   const Collectives::PairKey& pair) {
+  const auto cursors = store.Cursors(CursorName(run, pair));
+  if (!cursors.ok()) return cursors.error();
+  Collectives::Mark mark;
+  for (const CursorRow& row : *cursors) {
+    (row.slot == kSentKey ? mark.sent_ns : mark.received_ns) = row.read_position;
+  }
+  return mark;
+}
 
 }  // namespace
 
@@ -63,6 +85,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     if (const uint32_t schema = id(name); schema != 0) schemas.emplace_back(schema, kind);
   }
   std::vector<Activity> discards;
+  std::vector<NcclOperation> operations;
   const auto take = [&](const TrackRow& track, const EventBatch& batch) {
     const ThreadRow& thread = threads[track.thread_id];
     const bool of_lane = thread.tid >= kFirstLaneTid;
@@ -149,10 +172,10 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         operation.link = activity.link;
         operation.begin_ns = activity.begin_ns;
         operation.end_ns = activity.end_ns;
-        if (activity.end_ns >= closed && values.size() == kNcclFields &&
+        if (activity.end_ns >= closed - kNcclLookBackNs && values.size() == kNcclFields &&
             TakeNccl(values, text(event.name), text(static_cast<uint32_t>(values[kNcclTiming])),
                      operation)) {
-          collectives_.Add(operation);
+          operations.push_back(operation);
         }
         continue;
       }
@@ -172,6 +195,22 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     return read;
   }
   for (const Activity& discard : discards) builder_.AddStored(discard);
+  std::map<Collectives::PairKey, Collectives::Mark> marks;
+  for (const NcclOperation& operation : operations) {
+    Collectives::Mark none;
+    Collectives::Mark* mark = &none;
+    if (operation.point_to_point()) {
+      const auto [known, fresh] = marks.try_emplace(Collectives::PairOf(operation));
+      mark = &known->second;
+      if (fresh) {
+        auto read = ReadMark(store, model_.run_id(), known->first);
+        if (!read.ok()) return read.error();
+        *mark = *read;
+      }
+    }
+    collectives_.AddStored(operation, *mark);
+  }
+  collectives_.Settle(closed);
 
   for (const ThreadRow& thread : *rows) {
     const auto shifts = known_of[thread.session_id].Shifts(static_cast<uint32_t>(thread.tid));
@@ -259,6 +298,14 @@ Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
     if (auto put = PutRows(store, rows); !put.ok()) return put;
   }
   if (closed_.empty()) return {};
+  for (const auto& [pair, mark] : collectives_.Marks(builder_.closed_ns())) {
+    for (const auto& [key, end_ns] :
+         {std::pair(kSentKey, mark.sent_ns), std::pair(kReceivedKey, mark.received_ns)}) {
+      if (end_ns == INT64_MIN) continue;
+      const CursorRow row{CursorName(model_.run_id(), pair), key, 0, end_ns};
+      if (auto put = store.Put(row); !put.ok()) return put;
+    }
+  }
   return store.Put(CursorRow{model_.run_id(), kClosedKey, 0, builder_.closed_ns()});
 }
 

@@ -130,6 +130,42 @@ TEST_F(CollectivesTest, OperationWhoseOtherRanksAreNotSeen_IsGivenUpOnAtTheWater
   EXPECT_EQ(waits[0].category, Category::kWaitPeer);
 }
 
+// Receives end long after their sends; the second and the third send end together.
+TEST_F(CollectivesTest, MarkOfAPair_LeavesWhatASuccessorMustMatchBehindIt) {
+  const std::pair<int, int> ends[] = {{10, 30}, {20, 40}, {20, 50}, {35, 60}};
+  for (const auto& [sent, received] : ends) {
+    Call("Send", 0, 1, sent, 2, kNoValue, 0xabc, 2);
+    Call("Recv", 2, 2, received, 2, kNoValue, 0xabc, 0);
+  }
+  Waits();
+  EXPECT_TRUE(collectives_.Marks(30 * kMs).empty());
+  const auto first = collectives_.Marks(45 * kMs);  // two are closed, of which one cannot be told
+  ASSERT_EQ(first.size(), 1u);
+  const Collectives::Mark mark = first.begin()->second;
+  EXPECT_EQ(mark.sent_ns, 10 * kMs);
+  EXPECT_EQ(mark.received_ns, 30 * kMs);
+  EXPECT_TRUE(collectives_.Marks(45 * kMs).empty()) << "nothing new";
+
+  Collectives successor(model_);
+  for (const auto& [sent, received] : ends) {
+    NcclOperation send, receive;
+    send.function = NcclFunction::kSend;
+    receive.function = NcclFunction::kRecv;
+    send.peer = receive.rank = 2;
+    send.rank = receive.peer = 0;
+    send.end_ns = sent * kMs;
+    receive.end_ns = received * kMs;
+    successor.AddStored(send, mark);
+    successor.AddStored(receive, mark);
+  }
+  successor.Settle(45 * kMs);  // the second pair counts in the window that is closed
+  successor.Take(0);
+  const auto rows = successor.Rows(45 * kMs);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].operations, 2);
+  EXPECT_EQ(rows[0].ranks, 2);
+}
+
 // By hand from doc/PERFORMANCE.md of NVIDIA/nccl-tests, 4 ranks.
 TEST(NcclSize, BusBandwidth_IsThatOfNcclTests) {
   const double mib = kMiB;
