@@ -105,7 +105,11 @@ void AddUnseen(const Store& store, const RunData& run, const WindowTotals& total
   if (!run.pools.empty() && totals.window_ns == 0) say("no window: too short, or not collected");
   for (size_t i = 0; i < run.links.size(); ++i) {
     const LinkRow& link = run.links[i];
+    if (link.from_pool.empty()) {
+      say(fmt::format("what link {} joins (poolscope_link, or [[link]] of a mapping)", link.link));
+    }
     for (const std::string& end : {link.from_pool, link.to_pool}) {
+      if (end.empty()) continue;
       if (!run.pools.empty() && run.Pool(end) == nullptr) {
         say(fmt::format("link {} joins '{}', which is no pool of this run", link.link, end));
       }

@@ -212,9 +212,27 @@ class Checker {
     Nothing("no [[range]] of it matched anything");
   }
 
+  // Links that rules name and nobody says what they join: nothing of them can be attributed.
+  std::vector<std::string> LinksUnknown() const {
+    std::set<std::string> unknown;
+    for (const auto& rule : mapping_.ranges()) unknown.insert(rule.link);
+    unknown.erase("");
+    for (const auto& link : mapping_.links()) unknown.erase(link.name);
+    // A mapping that the run was collected with left a row without pools.
+    for (const LinkRow& row : seen_.links) {
+      if (!row.from_pool.empty()) unknown.erase(row.link);
+    }
+    return {unknown.begin(), unknown.end()};
+  }
+
   void LeftOver() {
-    if (left_threads_.empty() && left_ranges_.empty()) return;
+    const std::vector<std::string> links = LinksUnknown();
+    if (left_threads_.empty() && left_ranges_.empty() && links.empty()) return;
     Say("\nleft over\n");
+    if (!links.empty()) {
+      Say("   {} that no [[link]] says the pools of: {}\n",
+          Counted(static_cast<int64_t>(links.size()), "link"), Listed(links));
+    }
     std::sort(left_threads_.begin(), left_threads_.end(),
               [](const auto* a, const auto* b) { return a->ranges_ns > b->ranges_ns; });
     std::vector<std::string> names;

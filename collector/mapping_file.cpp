@@ -139,11 +139,10 @@ void MappingFile::Worker(TomlTable& table, Mapping& mapping) {
       rule.env.emplace_back(each.substr(0, equals), each.substr(equals + 1));
     }
   }
-  table.Text("pool", rule.pool, true);
+  table.Name("pool", rule.pool, true);
   table.Text("role", rule.role);
   table.OneOf("role", rule.role, kRoles);
   if (rule.role.empty()) rule.role = RoleOf(rule.pool);
-  if (rule.pool.find(' ') != std::string::npos) table.Fail("pool", "a pool's name holds no spaces");
   static constexpr std::string_view kMatching[] = {"thread", "process", "host",   "env",
                                                    "rank",   "device",  "stream", "communicator"};
   if (std::none_of(std::begin(kMatching), std::end(kMatching),
@@ -196,9 +195,14 @@ void MappingFile::Worker(TomlTable& table, Mapping& mapping) {
 void MappingFile::Link(TomlTable& table, Mapping& mapping) {
   Mapping::Link link;
   link.line = table.line();
-  table.Text("name", link.name, true);
-  table.Text("from", link.from, true);
-  table.Text("to", link.to, true);
+  table.Name("name", link.name, true);
+  table.Name("from", link.from, true);
+  table.Name("to", link.to, true);
+  const auto same = std::find_if(mapping.links_.begin(), mapping.links_.end(),
+                                 [&](const auto& other) { return other.name == link.name; });
+  if (same != mapping.links_.end()) {
+    table.Fail("name", fmt::format("link '{}' is given in line {} already", link.name, same->line));
+  }
   table.Number("capacity", link.capacity);
   table.Number("lanes", link.lanes);
   table.Flag("direct", link.direct);
@@ -230,7 +234,7 @@ void MappingFile::Range(TomlTable& table, Mapping& mapping) {
     rule.domain = "cuda";
   }
   table.Text("means", rule.means, true);
-  table.Text("link", rule.link);
+  table.Name("link", rule.link);
   std::vector<std::string_view> known;
   for (const Meaning& meaning : kMeanings) {
     known.push_back(meaning.name);
@@ -291,7 +295,11 @@ void MappingFile::Counter(TomlTable& table, Mapping& mapping) {
 
 void MappingFile::Pool(TomlTable& table, Mapping& mapping) {
   std::string name;
-  table.Text("name", name, true);
+  table.Name("name", name, true);
+  if (std::any_of(mapping.settings_.begin(), mapping.settings_.end(),
+                  [&](const auto& setting) { return setting.first.starts_with(name + "."); })) {
+    table.Fail("name", fmt::format("pool '{}' is given twice", name));
+  }
   for (const std::string_view key : {"devices_per_replica", "memory_bytes", "batch"}) {
     if (!table.has(key)) continue;
     int64_t number = 0;

@@ -8,6 +8,8 @@
 namespace poolscope {
 namespace {
 
+constexpr size_t kMaxName = 100;  // so that those of a link fit into what annotate.h tells
+
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -57,6 +59,16 @@ void TomlTable::Text(std::string_view key, std::string& out, bool required) {
   out = *value;
 }
 
+void TomlTable::Name(std::string_view key, std::string& out, bool required) {
+  Text(key, out, required);
+  const auto separates = [](unsigned char c) { return c <= 0x20 || c == 0x7f; };
+  if (out.size() > kMaxName || std::any_of(out.begin(), out.end(), separates)) {
+    Fail(key, fmt::format("'{}' must be a name of at most {} bytes, without spaces and control "
+                          "characters",
+                          key, kMaxName));
+  }
+}
+
 void TomlTable::Texts(std::string_view key, std::vector<std::string>& out) {
   const toml::node* node = get(key);
   if (node == nullptr) return;
@@ -66,6 +78,7 @@ void TomlTable::Texts(std::string_view key, std::vector<std::string>& out) {
     out.push_back(*value);
   };
   if (const toml::array* array = node->as_array(); array != nullptr) {
+    if (array->empty()) Fail(key, fmt::format("'{}' is empty", key));
     for (const toml::node& one : *array) add(one);
   } else {
     add(*node);

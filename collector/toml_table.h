@@ -35,6 +35,7 @@ class TomlTable {
             std::span<const std::string_view> known);
 
   void Text(std::string_view key, std::string& out, bool required = false);
+  void Name(std::string_view key, std::string& out, bool required = false);  // of a pool or link
   void Texts(std::string_view key, std::vector<std::string>& out);  // one, or an array of them
   void Number(std::string_view key, int64_t& out);                  // whole, from 0
   void Numbers(std::string_view key, NumberSet& out);               // 3 or "0-7,12"

@@ -52,6 +52,22 @@ class Pools(EndToEnd):
         check = self.pools("check", mapping, self.store)
         self.assertEqual(check.returncode, 0, check.stdout)
 
+    def test_link_that_joins_nothing_is_said(self):
+        mapping = pathlib.Path(self.store).with_suffix(".toml")
+        mapping.write_text('[[worker]]\nprocess = "*nvtx_probe*"\npool = "compute"\n'
+                           '[[range]]\nname = "push a"\nmeans = "wait_link"\nlink = "lost"\n')
+        subprocess.run([POOLSCOPE, "run", "--no-report", "--store", self.store, "--pools", mapping,
+                        "--", BUILD / "tests" / "nvtx_probe", "core"], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=True, timeout=60)
+        said = [text for text in self.report()["unseen"] if "lost" in text]
+        self.assertEqual(said[0], "what link lost joins (poolscope_link, or [[link]] of a mapping)")
+        self.assertNotIn("''", "".join(said))
+        check = self.pools("check", mapping, self.store)
+        self.assertIn("1 link that no [[link]] says the pools of: lost\n", check.stdout)
+        with open(mapping, "a") as file:
+            file.write('[[link]]\nname = "lost"\nfrom = "compute"\nto = "compute"\n')
+        self.assertNotIn("left over\n   1 link", self.pools("check", mapping, self.store).stdout)
+
     def test_suggest_says_that_a_marked_job_needs_no_rule(self):
         self.collect()
         suggested = self.pools("suggest", self.store)

@@ -15,7 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string ErrorOf(const char* toml) {
+std::string ErrorOf(std::string_view toml) {
   const auto mapping = Mapping::Parse(toml, "pools.toml");
   return mapping.ok() ? "" : mapping.error().message;
 }
@@ -371,6 +371,29 @@ TEST(Mapping, Typo_NamesTheKeyTheLineAndTheNearestKey) {
               AllOf(HasSubstr("pools.toml:4:"), HasSubstr("'update'")));
 }
 
+TEST(Mapping, NamesOfPoolsAndLinks_AreWordsOfBoundedLength) {
+  const std::string link = "[[link]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\n";
+  EXPECT_EQ(ErrorOf(link), "");
+  EXPECT_EQ(ErrorOf("[[worker]]\nthread = \"t\"\npool = \"" + std::string(100, 'p') + "\"\n"), "");
+  for (const std::string& name : {std::string("a b"), std::string("a\\nb"),
+                                  std::string("a\\u001b[31m"), std::string(101, 'p')}) {
+    EXPECT_THAT(ErrorOf("[[worker]]\nthread = \"t\"\npool = \"" + name + "\"\n"),
+                HasSubstr("pools.toml:3: 'pool' must be a name"));
+    EXPECT_THAT(ErrorOf("[[link]]\nname = \"" + name + "\"\nfrom = \"a\"\nto = \"b\"\n"),
+                HasSubstr("pools.toml:2: 'name' must be a name"));
+    EXPECT_THAT(ErrorOf("[[range]]\nmeans = \"wire\"\nlink = \"" + name + "\"\n"),
+                HasSubstr("pools.toml:3: 'link' must be a name"));
+  }
+}
+
+TEST(Mapping, WhatIsGivenTwice_IsRefused) {
+  const std::string link = "[[link]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\n";
+  EXPECT_THAT(ErrorOf(link + link), HasSubstr("pools.toml:6: link 'g' is given in line 1 already"));
+  const std::string pool = "[[pool]]\nname = \"a\"\nbatch = 4\n";
+  EXPECT_THAT(ErrorOf(pool + pool), HasSubstr("pools.toml:5: pool 'a' is given twice"));
+  EXPECT_EQ(ErrorOf(pool + "[[pool]]\nname = \"ab\"\nbatch = 4\n"), "");
+}
+
 TEST(Mapping, MissingOrWrongValues_AreNamed) {
   EXPECT_THAT(ErrorOf("[[worker]]\nthread = \"a\"\n"), HasSubstr("needs the key 'pool'"));
   EXPECT_THAT(ErrorOf("[[worker]]\nthread = 3\npool = \"p\"\n"), HasSubstr("in quotes"));
@@ -384,6 +407,7 @@ TEST(Mapping, MissingOrWrongValues_AreNamed) {
               HasSubstr("no effect"));
   EXPECT_THAT(ErrorOf("[[worker]]\nrank = 1\nper = \"thread\"\npool = \"p\"\n"),
               HasSubstr("no effect"));
+  EXPECT_THAT(ErrorOf("[[worker]]\nenv = []\npool = \"p\"\n"), HasSubstr("'env' is empty"));
   EXPECT_THAT(ErrorOf("[[worker]\n"), HasSubstr("pools.toml:1:"));
   EXPECT_THAT(ErrorOf("worker = 3\n"), HasSubstr("[[worker]]"));
   const auto missing = Mapping::Load("/nonexistent/pools.toml");
