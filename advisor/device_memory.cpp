@@ -39,7 +39,8 @@ Result<ByWorker> Largest(const Store& store, const RunData& run, const std::stri
   return largest;
 }
 
-// NVML's index, or the start of an UUID, of the device that the process calls `number`.
+// NVML's index, or the start of an UUID, of the device that the process calls `number`, where
+// CUDA's driver did not tell the UUID itself.
 std::string DriversDevice(const std::string& visible, int64_t number) {
   size_t at = 0;
   for (int64_t skip = number; skip > 0 && at != std::string::npos; --skip) {
@@ -67,11 +68,12 @@ Result<std::set<std::pair<std::string, std::string>>> Devices(const Store& store
     }
     const Result<std::vector<ProcessFactRow>> facts = store.ProcessFacts(worker.session_id);
     if (!facts) return facts.error();
-    std::string visible;
+    std::string visible, uuid;
     for (const ProcessFactRow& fact : *facts) {
       if (fact.key == "env.CUDA_VISIBLE_DEVICES") visible = fact.value;
+      if (fact.key == fmt::format("device.{}", number)) uuid = fact.value;
     }
-    devices.emplace(host, DriversDevice(visible, number));
+    devices.emplace(host, uuid.empty() ? DriversDevice(visible, number) : "GPU-" + uuid);
   }
   return devices;
 }

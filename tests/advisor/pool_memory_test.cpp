@@ -175,6 +175,19 @@ TEST_F(PoolMemory, NvmlSaysIt_OfDevicesNamedByTheirUuid) {
   EXPECT_THAT(Advice().abstained, HasSubstr("would need 48 GB, more than its 45 GB"));
 }
 
+TEST_F(PoolMemory, WhatTheDriverSaidOfADevice_GoesBeforeItsEnvironment) {
+  Write();
+  const std::string& session = threads_[0].session_id;
+  for (int64_t i = 0; i < 6; ++i) {
+    ASSERT_TRUE(store_->Put(WorkerRow{run_.run_id, "update", i, session, "cuda:0"}).ok());
+  }
+  ASSERT_TRUE(store_->Put(ProcessFactRow{session, "env.CUDA_VISIBLE_DEVICES", "3"}).ok());
+  ASSERT_TRUE(store_->Put(ProcessFactRow{session, "device.0", "55"}).ok());
+  Device(3, "GPU-33", 1e9, 24e9);
+  Device(5, "GPU-55", 40e9, 45e9);
+  EXPECT_THAT(Advice().abstained, HasSubstr("would need 48 GB, more than its 45 GB"));
+}
+
 TEST_F(PoolMemory, FiguresThatTheRunItselfContradicts_ForbidNothing) {
   scenario_.settings["update.memory_bytes"] = "30e9";
   Write();
