@@ -227,7 +227,8 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   const auto worker = WorkerAt(store, thread, event.start_ns, round);
   if (!worker.ok()) return worker.error();
   const uint32_t domain_name = reader_.definitions().domains[record.domain];
-  auto name = StoreString(store, record.name);
+  auto name = record.kind == RecordKind::kActivity ? StoreSymbol(store, record.name)
+                                                   : StoreString(store, record.name);
   if (!name.ok()) return name.error();
   auto domain = StoreString(store, domain_name);
   if (!domain.ok()) return domain.error();
@@ -368,18 +369,6 @@ Status SessionDrain::TakePayload(Store& store, std::span<const uint64_t> payload
     at += 1 + count;
   }
   return {};
-}
-
-Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
-  if (id == 0) return 0u;
-  if (id >= store_strings_.size()) store_strings_.resize(reader_.definitions().strings.size(), 0);
-  uint32_t& known = store_strings_[id];
-  if (known == 0) {
-    auto made = store.Intern(reader_.definitions().strings[id]);
-    if (!made.ok()) return made;
-    known = *made;
-  }
-  return known;
 }
 
 // The process is dead: ranges beyond its threads' stacks, which would have been counted at their

@@ -133,6 +133,8 @@ class SessionDrain {
   Status LoadWorkers(const Store& store);
   Status TakeDefinitions(Store& store);
   Result<uint32_t> StoreString(Store& store, uint32_t id);
+  // As StoreString of a name from a device: of C++ as a person reads it (docs/store.md).
+  Result<uint32_t> StoreSymbol(Store& store, uint32_t id);
   Result<Thread*> ThreadOf(Store& store, uint32_t tid);
   Result<Thread*> LaneThread(Store& store, uint32_t lane);
   // The worker whose activity on a lane it is: of the thread that launched it, else the lane's,
@@ -210,8 +212,9 @@ class SessionDrain {
   std::array<Slot, kMaxThreads> slots_{};
   std::map<uint32_t, Thread> threads_;  // by tid
   std::vector<int> workers_;
-  std::vector<uint32_t> store_strings_;  // by the session's string id; 0: not yet
-  std::vector<int> links_;               // by string id: link of that name; -2: not yet
+  std::vector<uint32_t> store_strings_;   // by the session's string id; 0: not yet
+  std::map<uint32_t, uint32_t> symbols_;  // the same of names from devices
+  std::vector<int> links_;                // by string id: link of that name; -2: not yet
   // By thread (where rules look at it, else 0), domain, name and category.
   std::map<std::tuple<int64_t, uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
   std::map<uint32_t, CounterMeaning> counters_;

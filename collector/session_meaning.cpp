@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "collector/session_drain.h"
+#include "collector/symbol.h"
 
 namespace poolscope {
 Status SessionDrain::TakeDefinitions(Store& store) {
@@ -79,6 +80,32 @@ Status SessionDrain::TakeDefinitions(Store& store) {
     }
   }
   return {};
+}
+
+Result<uint32_t> SessionDrain::StoreString(Store& store, uint32_t id) {
+  if (id == 0) return 0u;
+  if (id >= store_strings_.size()) store_strings_.resize(reader_.definitions().strings.size(), 0);
+  uint32_t& known = store_strings_[id];
+  if (known == 0) {
+    auto made = store.Intern(reader_.definitions().strings[id]);
+    if (!made.ok()) return made;
+    known = *made;
+  }
+  return known;
+}
+
+Result<uint32_t> SessionDrain::StoreSymbol(Store& store, uint32_t id) {
+  const auto known = symbols_.find(id);
+  if (known != symbols_.end()) return known->second;
+  const std::string& given = reader_.definitions().strings[id];
+  const std::string readable = Demangle(given);
+  auto made = readable.empty() ? StoreString(store, id) : store.Intern(readable);
+  if (!made.ok()) return made;
+  if (!readable.empty()) {
+    if (auto put = store.Put(SymbolRow{*made, given}); !put.ok()) return put.error();
+  }
+  symbols_.emplace(id, *made);
+  return made;
 }
 
 Result<SessionDrain::Thread*> SessionDrain::ThreadOf(Store& store, uint32_t tid) {
@@ -211,7 +238,14 @@ SessionDrain::Meaning& SessionDrain::Mapped(const Thread* thread, uint32_t domai
   Meaning& meaning = mapped_[{by_thread ? thread->id : 0, domain, name, category}];
   if (std::exchange(meaning.looked_up, true)) return meaning;
   const SessionDefinitions& known = reader_.definitions();
-  RangeFacts facts{known.strings[known.domains[domain]], "", known.strings[name], "", "", ""};
+  const std::string symbol =
+      known.strings[known.domains[domain]] == "cuda" ? Demangle(known.strings[name]) : "";
+  RangeFacts facts{known.strings[known.domains[domain]],
+                   "",
+                   symbol.empty() ? known.strings[name] : symbol,
+                   "",
+                   "",
+                   ""};
   if (const auto text = known.categories.find({domain, category}); text != known.categories.end()) {
     facts.category = known.strings[text->second];
   }

@@ -11,6 +11,7 @@ bool IsNcclKernel(std::string_view name) {
     name.remove_prefix(2);
     name.remove_prefix(std::min(name.find_first_not_of("0123456789"), name.size()));
   }
+  if (name.starts_with("void ")) name.remove_prefix(5);  // of a template
   return name.starts_with("ncclDevKernel") || name.starts_with("ncclKernel");
 }
 

@@ -57,6 +57,10 @@ constexpr Step kSteps[] = {
     {"ALTER TABLE device_window ADD COLUMN tensor_ratio REAL;",
      "CREATE TEMP VIEW IF NOT EXISTS device_window AS SELECT *, NULL AS tensor_ratio "
      "FROM main.device_window;"},
+    // 7 -> 8: names of C++ as compilers write them.
+    {"CREATE TABLE symbol (string_id INTEGER NOT NULL, mangled TEXT NOT NULL, PRIMARY KEY "
+     "(string_id, mangled)) WITHOUT ROWID;",
+     "CREATE TEMP VIEW symbol AS SELECT 0 AS string_id, '' AS mangled WHERE 0;"},
 };
 static_assert(std::size(kSteps) == kStoreFormat, "one step for each older format");
 

@@ -44,6 +44,13 @@ struct ProcessFactRow {
   std::string value;
 };
 
+// A name of C++ that events carry: as compilers write it, and the string id of what a person reads.
+// Several may read the same.
+struct SymbolRow {
+  uint32_t string_id = 0;
+  std::string mangled;
+};
+
 // Thread tid | kMappedTid holds what a mapping made of the events of thread `tid`. The system gives
 // no such numbers.
 inline constexpr int64_t kMappedTid = 0x4000'0000;

@@ -8,7 +8,7 @@ namespace poolscope {
 // PRAGMA application_id of a store, so that no other SQLite file is taken for one ("PScp").
 inline constexpr int32_t kApplicationId = 0x50536370;
 // Of the tables and of what their blobs hold. Kept in meta('format').
-inline constexpr int kStoreFormat = 7;
+inline constexpr int kStoreFormat = 8;
 
 // Everything a new store is created with, comments included: `.schema` shows them.
 std::string SchemaSql();

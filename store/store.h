@@ -52,6 +52,7 @@ class Store {
   Status Put(const RunRow&);
   Status Put(const ProcessRow&);
   Status Put(const ProcessFactRow&);
+  Status Put(const SymbolRow&);
   Status Put(const PoolRow&);
   Status Put(const WorkerRow&);
   Status Put(const LinkRow&);
@@ -89,6 +90,7 @@ class Store {
 
   Result<std::vector<ProcessRow>> Processes(const std::string& run_id) const;
   Result<std::vector<ProcessFactRow>> ProcessFacts(const std::string& session_id) const;
+  Result<std::vector<SymbolRow>> Symbols() const;
   Result<std::vector<ThreadRow>> Threads(const std::string& run_id) const;
   Result<std::vector<PoolRow>> Pools(const std::string& run_id) const;
   Result<std::vector<WorkerRow>> Workers(const std::string& run_id) const;

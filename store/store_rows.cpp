@@ -54,6 +54,7 @@ Result<int64_t> ReturnedId(Database::Use& use, const char* doing) {
 Status Store::Put(const RunRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const ProcessRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const ProcessFactRow& row) { return PutIn(*impl_, row); }
+Status Store::Put(const SymbolRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const PoolRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const WorkerRow& row) { return PutIn(*impl_, row); }
 Status Store::Put(const LinkRow& row) { return PutIn(*impl_, row); }
@@ -143,6 +144,9 @@ Result<std::vector<ProcessRow>> Store::Processes(const std::string& run_id) cons
 }
 Result<std::vector<ProcessFactRow>> Store::ProcessFacts(const std::string& session_id) const {
   return Rows<ProcessFactRow>(*impl_, "WHERE session_id = ? ORDER BY key", session_id);
+}
+Result<std::vector<SymbolRow>> Store::Symbols() const {
+  return Rows<SymbolRow>(*impl_, "ORDER BY string_id, mangled");
 }
 Result<std::vector<ThreadRow>> Store::Threads(const std::string& run_id) const {
   return Rows<ThreadRow>(*impl_,

@@ -73,6 +73,16 @@ struct Table<ProcessFactRow> {
 };
 
 template <>
+struct Table<SymbolRow> {
+  static constexpr char kName[] = "symbol";
+  static constexpr char kMeaning[] = "names of C++ as compilers write them";
+  static void Describe(auto& visit, auto& row) {
+    visit.Key("string_id", row.string_id, "what a person reads, which events carry");
+    visit.Key("mangled", row.mangled, "as the job gave it");
+  }
+};
+
+template <>
 struct Table<ThreadRow> {
   static constexpr char kName[] = "thread";
   static constexpr char kMeaning[] = "one thread that recorded something";
@@ -385,10 +395,10 @@ struct Table<CursorRow> {
 void ForEachTable(auto each) {
   auto all = [&]<typename... Rows>() { (each(std::type_identity<Rows>{}), ...); };
   all.template
-  operator()<RunRow, ProcessRow, ProcessFactRow, ThreadRow, PoolRow, WorkerRow, LinkRow, SettingRow,
-             TrackRow, StepRow, WorkerWindowRow, WorkerLinkWindowRow, PoolWindowRow, LinkWindowRow,
-             VersionWindowRow, CollectiveWindowRow, DeviceWindowRow, EventLossRow, OpenRangeRow,
-             FindingRow, CursorRow>();
+  operator()<RunRow, ProcessRow, ProcessFactRow, SymbolRow, ThreadRow, PoolRow, WorkerRow, LinkRow,
+             SettingRow, TrackRow, StepRow, WorkerWindowRow, WorkerLinkWindowRow, PoolWindowRow,
+             LinkWindowRow, VersionWindowRow, CollectiveWindowRow, DeviceWindowRow, EventLossRow,
+             OpenRangeRow, FindingRow, CursorRow>();
 }
 
 }  // namespace poolscope

@@ -36,11 +36,11 @@ class Cupti(EndToEnd):
             "count(DISTINCT json_extract(payload, '$.correlation')) AS launches "
             "FROM event WHERE domain = 'cuda' AND kind = 'range' GROUP BY 1, 2 ORDER BY 1")
         self.assertEqual([tuple(row.values()) for row in rows], [
-            ("_Z4gemmPf", "device 0 stream 7", 3000, 21_000_000, "step", "step", 3000),
             ("copy pageable to device", "device 0 stream 7", 1, 10_000, "load", "load", 1),
+            ("gemm(float*)", "device 0 stream 7", 3000, 21_000_000, "step", "step", 3000),
             ("other", "device 1 stream 9", 1, 10_000, None, None, 1)])
         launcher = self.value("SELECT DISTINCT json_extract(payload, '$.launch_tid') FROM event "
-                              "WHERE name = '_Z4gemmPf'")
+                              "WHERE name = 'gemm(float*)'")
         self.assertEqual(self.value(f"SELECT count(*) FROM thread WHERE tid = {launcher}"), 1)
         self.assertEqual(self.losses(), {})
 

@@ -167,6 +167,7 @@ void MakeFormat1(const std::filesystem::path& path) {
       "DROP TABLE collective_window;"
       "DROP TABLE process_fact;"
       "DROP TABLE device_window;"
+      "DROP TABLE symbol;"
       "UPDATE meta SET value = '1' WHERE key = 'format'");
 }
 
@@ -184,6 +185,7 @@ TEST(StoreFile, OlderFormat_IsReadWithoutChangingIt) {
     EXPECT_EQ(windows->front().faults[0], 0);
     EXPECT_TRUE(store.CollectiveWindows("run", {})->empty());
     EXPECT_TRUE(store.ProcessFacts("session")->empty());
+    EXPECT_TRUE(store.Symbols()->empty());
     EXPECT_TRUE(store.DeviceWindows("run", {})->empty());
   }
   EXPECT_EQ(Bytes(scratch / "run.db"), before);
@@ -197,6 +199,7 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
     ASSERT_TRUE(store.Begin().ok());
     ASSERT_TRUE(store.Append(1, Ranges(1000, 9'000'000)).ok());
     ASSERT_TRUE(store.Put(ProcessFactRow{"session", "env.RANK", "3"}).ok());
+    ASSERT_TRUE(store.Put(SymbolRow{5, "_Z4gemmPf"}).ok());
     ASSERT_TRUE(store.Commit().ok());
   }
   {
@@ -209,6 +212,7 @@ TEST(StoreFile, OlderFormat_IsMigratedByWriting) {
   EXPECT_EQ(store.LinkWindows("run", {})->front().faults[3], 0);
   EXPECT_EQ(store.CollectiveWindows("run", {})->front().communicator, "0a");
   EXPECT_EQ(store.ProcessFacts("session")->at(0).value, "3");
+  EXPECT_EQ(store.Symbols()->at(0).mangled, "_Z4gemmPf");
   EXPECT_EQ(store.DeviceWindows("run", {})->front().device, 3);
   EXPECT_FALSE(store.DeviceWindows("run", {})->front().sm_ratio.has_value());
   sqlite3_stmt* statement = nullptr;
@@ -223,7 +227,7 @@ TEST(StoreFile, DeviceWindowsOfFormat6_HaveNoTensorRatio) {
   Scratch scratch;
   MakeStore(scratch / "run.db");
   Sql(scratch / "run.db",
-      "ALTER TABLE device_window DROP COLUMN tensor_ratio;"
+      "ALTER TABLE device_window DROP COLUMN tensor_ratio; DROP TABLE symbol;"
       "INSERT INTO device_window (run_id, start_ns, host, device, source, window_ns, uuid, name, "
       "sm_ratio) VALUES ('run', 5, 'h', 3, 'nvml', 10, 'GPU-3', 'n', 0.5);"
       "UPDATE meta SET value = '6' WHERE key = 'format'");
