@@ -243,8 +243,9 @@ std::string SystemThreadName(const SessionHead& head, const std::filesystem::pat
                              uint32_t tid) {
   std::string name;
   std::ifstream file(fmt::format("/proc/{}/task/{}/comm", head.pid, tid));
-  if (file && IsTheProcess(head, session)) std::getline(file, name);
-  return name;
+  if (file && IsTheProcess(head, session)) std::getline(file, name, '\0');
+  if (name.ends_with('\n')) name.pop_back();
+  return PlainText(name);
 }
 
 }  // namespace poolscope

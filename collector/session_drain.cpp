@@ -135,6 +135,7 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
     slot.raised = raised;
   }
   slot.tid = view.tid;
+  slot.name = view.name;
   // Its state may be newer than its write position: the round after has all.
   const bool exited = std::exchange(slot.exited, view.state == SlotState::kThreadExited);
   if (view.ring_offset == 0) return {};

@@ -109,6 +109,7 @@ class SessionDrain {
     bool known = false;
     bool changed = false;
     uint32_t tid = 0;
+    std::string name;     // the system's for its thread, as that began to record
     bool exited = false;  // as last looked at
     bool told = false;    // that its thread has exited
     bool bad = false;     // its bytes were no slot when last looked at
@@ -141,6 +142,7 @@ class SessionDrain {
   // which is the first one that was found so.
   Status FindWorker(Store& store, uint32_t lane, Thread& thread, Activity& activity);
   Status SaveThread(Store& store, uint32_t tid, Thread& thread);
+  std::string SystemName(uint32_t tid) const;
   Status DrainSlot(Store& store, uint32_t index, const SlotView& view, Round& round);
   // The slot's thread has exited and all of it is drained.
   void ThreadGone(Slot& slot, Round& round);

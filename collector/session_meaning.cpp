@@ -151,9 +151,17 @@ Status SessionDrain::FindWorker(Store& store, uint32_t lane, Thread& thread, Act
   return SaveThread(store, kFirstLaneTid + lane, thread);
 }
 
+// What it is called now; where that cannot be seen (it has ended, or its pids are not ours), what
+// it was called when it began to record.
+std::string SessionDrain::SystemName(uint32_t tid) const {
+  std::string name = SystemThreadName(head(), path(), tid);
+  const auto slot =
+      std::find_if(slots_.begin(), slots_.end(), [tid](const Slot& s) { return s.tid == tid; });
+  return name.empty() && slot != slots_.end() ? slot->name : name;
+}
+
 Status SessionDrain::SaveThread(Store& store, uint32_t tid, Thread& thread) {
-  if (thread.name.empty() && tid < kFirstLaneTid)
-    thread.name = SystemThreadName(head(), path(), tid);
+  if (thread.name.empty() && tid < kFirstLaneTid) thread.name = SystemName(tid);
   if (thread.worker < 0 && thread.claims.empty() && (tid & kMappedTid) == 0) {
     thread.claims = mapping_.MatchWorkers({thread.name, facts_, facts_.LaneOf(tid)});
     const bool of_lanes =

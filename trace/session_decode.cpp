@@ -41,25 +41,8 @@ size_t Utf8Length(std::string_view text) {
   return follows(2) && follows(3) ? 4 : 0;
 }
 
-// Text up to the first NUL. Each control character, and each byte that is no UTF-8, becomes '?':
-// names must neither drive a terminal nor spoil what must be UTF-8 (JSON, metrics).
 std::string Text(std::span<const std::byte> bytes) {
-  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  rest = rest.substr(0, rest.find('\0'));
-  std::string text;
-  while (!rest.empty()) {
-    const size_t length = Utf8Length(rest);
-    const auto c = static_cast<unsigned char>(rest[0]);
-    const bool control = c < 0x20 || c == 0x7f ||
-                         (length == 2 && c == 0xc2 && static_cast<unsigned char>(rest[1]) < 0xa0);
-    if (length == 0 || control) {
-      text += '?';
-    } else {
-      text += rest.substr(0, length);
-    }
-    rest.remove_prefix(std::max<size_t>(length, 1));
-  }
-  return text;
+  return PlainText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 // Whether `words` is a row of payload groups that end exactly at its end.
@@ -75,6 +58,24 @@ bool ValidPayload(std::span<const uint64_t> words, size_t strings) {
 }
 
 }  // namespace
+
+std::string PlainText(std::string_view untrusted) {
+  std::string_view rest = untrusted.substr(0, untrusted.find('\0'));
+  std::string text;
+  while (!rest.empty()) {
+    const size_t length = Utf8Length(rest);
+    const auto c = static_cast<unsigned char>(rest[0]);
+    const bool control = c < 0x20 || c == 0x7f ||
+                         (length == 2 && c == 0xc2 && static_cast<unsigned char>(rest[1]) < 0xa0);
+    if (length == 0 || control) {
+      text += '?';
+    } else {
+      text += rest.substr(0, length);
+    }
+    rest.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return text;
+}
 
 Status DecodeUntrusted(std::span<const std::byte> bytes, SessionHead& out) {
   if (bytes.size() < sizeof(SessionHeader)) return Error{"shorter than a session's header"};
@@ -152,6 +153,7 @@ Status DecodeUntrusted(std::span<const std::byte> bytes, SlotView& out) {
   out.ring_offset = At<uint64_t>(bytes, offsetof(ThreadSlot, ring_offset));
   out.ring_bytes = At<uint64_t>(bytes, offsetof(ThreadSlot, ring_bytes));
   out.start_ticks = At<uint64_t>(bytes, offsetof(ThreadSlot, start_ticks));
+  out.name = Text(bytes.subspan(offsetof(ThreadSlot, name), sizeof(ThreadSlot::name)));
   out.write_position = At<uint64_t>(bytes, offsetof(ThreadSlot, write_position));
   out.first_position = At<uint64_t>(bytes, offsetof(ThreadSlot, first_position));
   out.read_position = At<uint64_t>(bytes, offsetof(ThreadSlot, read_position));

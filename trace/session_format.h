@@ -193,6 +193,7 @@ struct ThreadSlot {
   uint64_t ring_offset;               // in the file; 0: no ring
   uint64_t ring_bytes;                // power of two
   uint64_t start_ticks;
+  char name[16];  // the system's for the thread as it took the slot; 0: not known
   alignas(64) std::atomic<uint64_t> write_position;
   std::atomic<uint64_t> first_position;
   alignas(64) std::atomic<uint64_t> read_position;

@@ -49,6 +49,10 @@ struct SessionState {
   std::array<LossState, kLossCauses> losses{};
 };
 
+// Text up to the first NUL. Each control character, and each byte that is no UTF-8, becomes '?':
+// names must neither drive a terminal nor spoil what must be UTF-8 (JSON, metrics).
+std::string PlainText(std::string_view untrusted);
+
 struct SlotView {
   SlotState state = SlotState::kFree;
   uint32_t tid = 0;
@@ -57,6 +61,7 @@ struct SlotView {
   uint64_t ring_offset = 0;  // 0: no ring
   uint64_t ring_bytes = 0;
   uint64_t start_ticks = 0;
+  std::string name;  // the system's for the thread; "" not known
   uint64_t write_position = 0;
   uint64_t first_position = 0;
   uint64_t read_position = 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -291,6 +292,7 @@ ThreadWriter* SessionWriter::Attach() {
   slot->open_sequence.store(writer->sequence_, std::memory_order_release);
   slot->tid = writer->tid_;
   slot->start_ticks = ReadTicks(clock_);
+  prctl(PR_GET_NAME, slot->name);
   slot->incarnation.fetch_add(1, std::memory_order_release);
   slot->state.store(static_cast<uint32_t>(SlotState::kLive), std::memory_order_release);
   return writer;

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <cstring>
 #include <fstream>
 #include <map>
 
@@ -152,6 +153,18 @@ TEST_F(MappedDrain, ThreadThatTheJobDoesNotName_GoesByTheSystemsName) {
   DrainOnce(*collector);
   prctl(PR_SET_NAME, old);
   EXPECT_EQ(Workers()["rollout-3"], "rollout 3");
+}
+
+TEST_F(MappedDrain, ThreadThatIsGone_GoesByTheNameThatItBeganWith) {
+  Map("[[worker]]\nthread = \"rollout-*\"\npool = \"rollout\"\nindex = \"*\"\n");
+  FakeSession session(Session());  // its process is none that we can see
+  std::strcpy(session.slot(session.SlotOf(7)).name, "rollout-3");
+  std::memcpy(session.slot(session.SlotOf(8)).name, "\x1b[31m rollout-4!", 16);
+  for (const uint32_t tid : {7, 8}) session.Mark(tid, 10, session.Name("m"));
+  auto collector = Open();
+  DrainOnce(*collector);
+  EXPECT_EQ(Workers()["rollout-3"], "rollout 3");
+  EXPECT_TRUE(Workers().contains("?[31m rollout-4!")) << "a hostile session ends no name";
 }
 
 // Seconds that worker 0 of the pool was in a state.

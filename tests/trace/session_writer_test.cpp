@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,6 +143,22 @@ TEST_F(Writer, OpenStackUnderItsSequence_IsNeverTorn) {
   enough = true;
   job.join();
   close(file);
+}
+
+TEST_F(Writer, Slot_HasTheSystemsNameOfItsThread) {
+  for (const char* name : {"first", "fifteen letters"}) {
+    std::thread([&] {
+      prctl(PR_SET_NAME, name);
+      ThreadWriter* writer = session_.Attach();
+      writer->Mark(0, session_.Intern("mark"), 0, {});
+      const uint32_t owners[] = {geteuid()};
+      Result<SessionReader> reader = SessionReader::Open(path_, owners);
+      ASSERT_TRUE(reader.ok());
+      const uint32_t last = reader->State()->slots_used - 1;
+      EXPECT_EQ(reader->Slot(last)->name, name);
+      session_.Detach(writer);
+    }).join();
+  }
 }
 
 TEST_F(Writer, ReusedSlot_BelongsToItsNewThreadAlone) {
