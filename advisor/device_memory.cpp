@@ -14,14 +14,13 @@ using ByWorker = std::map<std::pair<std::string, int64_t>, double>;  // (pool, i
 
 // The largest value of a counter on each worker's threads, over the whole run: a job may tell it
 // once, at its start.
-Result<ByWorker> Largest(const Store& store, const RunData& run, const std::string& counter) {
+Result<ByWorker> Largest(const Store& store, const RunData& run,
+                         const std::vector<TrackRow>& tracks, const std::string& counter) {
   ByWorker largest;
   const Result<uint32_t> name = store.FindString(counter);
   if (!name) return name.error();
   if (*name == 0) return largest;
-  const Result<std::vector<TrackRow>> tracks = store.Tracks(run.run.run_id);
-  if (!tracks) return tracks.error();
-  for (const TrackRow& track : *tracks) {
+  for (const TrackRow& track : tracks) {
     if (track.kind != static_cast<uint32_t>(EventKind::kCounter) || track.counter != *name) {
       continue;
     }
@@ -85,9 +84,12 @@ Result<std::map<std::string, DeviceMemory>> ReadDeviceMemory(const Store& store,
   const Result<std::vector<DeviceWindowRow>> windows =
       store.DeviceWindows(run.run.run_id, {span.begin_ns, span.end_ns});
   if (!windows) return windows.error();
-  const Result<ByWorker> state = Largest(store, run, "optimizer_state_bytes");
+  const Result<std::vector<TrackRow>> tracks = store.Tracks(run.run.run_id);
+  if (!tracks) return tracks.error();
+  const Result<ByWorker> state = Largest(store, run, *tracks, "optimizer_state_bytes");
   if (!state) return state.error();
-  const Result<ByWorker> offloaded = Largest(store, run, "optimizer_state_bytes.offloaded");
+  const Result<ByWorker> offloaded =
+      Largest(store, run, *tracks, "optimizer_state_bytes.offloaded");
   if (!offloaded) return offloaded.error();
   std::map<std::string, DeviceMemory> pools;
   for (const PoolRow& row : run.pools) {
@@ -106,7 +108,7 @@ Result<std::map<std::string, DeviceMemory>> ReadDeviceMemory(const Store& store,
     const bool stated = pool.memory_bytes > 0;
     for (const char* what : {".device_memory_capacity_bytes", ".device_memory_bytes"}) {
       const bool capacity = what == std::string_view(".device_memory_capacity_bytes");
-      const Result<ByWorker> told = Largest(store, run, row.pool + what);
+      const Result<ByWorker> told = Largest(store, run, *tracks, row.pool + what);
       if (!told) return told.error();
       for (const auto& [worker, bytes] : *told) {
         if (worker.first != row.pool) continue;
