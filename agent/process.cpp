@@ -37,7 +37,7 @@ void ThreadExits(void* writer) {
 }
 
 // A signal handler that forks upon a thread inside the agent, which may hold the locks: then the
-// child is left as it is, but switched off.
+// child is left as it is, but switched off. It leaves a note; the session is its parent's.
 void BeforeFork() {
   if (is_inside) return;
   nccl::LockOperations();
@@ -55,7 +55,10 @@ void AfterForkInParent() {
 }
 
 void AfterForkInChild() {
-  if (is_inside) return state.store(State::kOff, std::memory_order_relaxed);
+  if (is_inside) {
+    state.store(State::kOff, std::memory_order_relaxed);
+    return LeaveNote("forked by a signal handler that came upon the agent at work");
+  }
   session.ForgetInChild();
   ResetRegistryLock();
   ResetLanesLock();

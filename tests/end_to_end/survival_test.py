@@ -132,6 +132,14 @@ class Survival(EndToEnd):
         self.assertRegex(row["place"], r"process \d+: .*ulimit -f")
         self.assertIn("agent_off", self.run_program([POOLSCOPE, "report", self.store])[0])
 
+    def test_children_of_a_handler_that_interrupted_the_agent_are_told(self):
+        self.run_under_agent([ENDS, "fork_in_handler"])
+        off = self.sql("SELECT place FROM event_loss WHERE cause = 'agent_off'")
+        self.assertTrue(off, "none of 60 came upon the agent")
+        for row in off:
+            self.assertIn("forked by a signal handler that came upon the agent", row["place"])
+        self.assertEqual(self.value("SELECT count(*) FROM process") + len(off), 1 + 60)
+
     def test_collector_of_another_format_says_so_and_touches_nothing(self):
         for version in (0, 2):
             with self.subTest(version):

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +94,15 @@ static sigjmp_buf back;
 static void Handler(int number) {
   handled = number;
   Keep();
+}
+
+static void Forks(int number) {
+  (void)number;
+  if (++handled > 60) return;
+  if (fork() == 0) {
+    Keep();
+    _exit(0);
+  }
 }
 
 static void JumpsBack(int number) {
@@ -206,6 +216,19 @@ static void Scenario(const char* scenario) {
     signal(SIGUSR1, Handler);
     raise(SIGUSR1);
     printf("handled %d\n", handled == SIGUSR1);
+  }
+  if (strcmp(end, "fork_in_handler") == 0) {  // wherever the thread is, in the agent too
+    const struct sigaction action = {.sa_handler = Forks, .sa_flags = SA_RESTART};
+    const struct itimerval often = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
+    Keep();  // NVTX itself cannot be forked while it starts
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (handled < 60) {
+      nvtxRangePushA("loop");
+      nvtxRangePop();
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    WaitForAll();
   }
   if (strcmp(end, "segv_handled") == 0) {
     signal(SIGSEGV, JumpsBack);
