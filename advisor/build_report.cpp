@@ -125,6 +125,20 @@ void AddUnseen(const Store& store, const RunData& run, const WindowTotals& total
   }
 }
 
+// What was open on a lane is told with the lane's name: the communicator of an NCCL operation.
+std::vector<OpenRangeRow> OpenRanges(const RunData& run) {
+  std::vector<OpenRangeRow> ranges = run.open_ranges;
+  for (OpenRangeRow& range : ranges) {
+    if (range.tid < kFirstLaneThread) continue;
+    const auto lane =
+        std::find_if(run.threads.begin(), run.threads.end(), [&](const ThreadRow& thread) {
+          return thread.session_id == range.session_id && thread.tid == range.tid;
+        });
+    if (lane != run.threads.end()) range.name += " on " + lane->name;
+  }
+  return ranges;
+}
+
 std::string Milliseconds(double seconds) {
   return seconds >= 1 ? fmt::format("{:.2f} s", seconds) : fmt::format("{:.1f} ms", seconds * 1e3);
 }
@@ -203,10 +217,13 @@ Result<Report> BuildReport(const Store& store, const std::string& run_id,
   Result<Unattributed> unattributed = FindUnattributed(store, *run);
   if (!unattributed) return unattributed.error();
   report.unattributed = std::move(*unattributed);
+  Result<std::vector<DeviceReport>> devices = SumDevices(store, *run, span);
+  if (!devices) return devices.error();
+  report.devices = std::move(*devices);
   report.version_lag_mean = totals->lag_mean;
   report.version_lag_max = totals->lag_max;
   report.event_losses = run->losses;
-  report.open_ranges = run->open_ranges;
+  report.open_ranges = OpenRanges(*run);
 
   Advice advice;
   advice.replay_note = "the what-if was not run";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "advisor/device_totals.h"
 #include "advisor/unattributed.h"
 #include "store/store.h"
 #include "trace/result.h"
@@ -91,6 +92,7 @@ struct Report {
   int64_t steps = 0;
   std::vector<PoolReport> pools;
   std::vector<LinkReport> links;
+  std::vector<DeviceReport> devices;
   double version_lag_mean = 0;
   int64_t version_lag_max = 0;
   std::optional<double> step_seconds;  // median

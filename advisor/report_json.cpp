@@ -88,6 +88,20 @@ Json ToJson(const LinkReport& link) {
           {"stage_seconds", std::move(stages)}};
 }
 
+Json ToJson(const DeviceReport& device) {
+  const auto bytes = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  return {{"host", device.host},
+          {"device", device.device},
+          {"uuid", device.uuid},
+          {"name", device.name},
+          {"source", device.source},
+          {"sm_ratio", Number(device.sm_ratio)},
+          {"dram_ratio", Number(device.dram_ratio)},
+          {"tensor_ratio", Number(device.tensor_ratio)},
+          {"memory_used_bytes", bytes(device.memory_used_bytes)},
+          {"memory_bytes", bytes(device.memory_bytes)}};
+}
+
 Json ToJson(const EventLossRow& loss) {
   return {
       {"cause", loss.cause},        {"place", loss.place},
@@ -166,6 +180,7 @@ std::string ReportAsJson(const Report& report) {
                {"tokens_per_second", Number(report.tokens_per_second)}};
   json["pools"] = Array(report.pools);
   json["links"] = Array(report.links);
+  json["devices"] = Array(report.devices);
   json["version_lag"] = {{"mean", Number(report.version_lag_mean)},
                          {"max", report.version_lag_max}};
   json["event_losses"] = Array(report.event_losses);

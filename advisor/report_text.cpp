@@ -132,6 +132,30 @@ void Links(const Report& report, Out out) {
   }
 }
 
+void Devices(const Report& report, Out out) {
+  if (report.devices.empty()) return;
+  fmt::format_to(out, "\n{:<34}{:>9}{:>9}{:>9}{:>20}  {}\n", "device", "SM", "DRAM", "tensor",
+                 "memory", "source");
+  const auto ratio = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.1f} %", *value * 100) : std::string("-");
+  };
+  for (size_t i = 0; i < std::min(kMostListed, report.devices.size()); ++i) {
+    const DeviceReport& device = report.devices[i];
+    const auto bytes = [](const std::optional<int64_t>& value) {
+      return value ? Bytes(static_cast<double>(*value)) : std::string("-");
+    };
+    fmt::format_to(
+        out, "{:<34}{:>9}{:>9}{:>9}{:>20}  {}\n",
+        Plain(fmt::format("{} {} {}", device.host, device.device, device.name)).substr(0, 33),
+        ratio(device.sm_ratio), ratio(device.dram_ratio), ratio(device.tensor_ratio),
+        fmt::format("{} / {}", bytes(device.memory_used_bytes), bytes(device.memory_bytes)),
+        device.source);
+  }
+  if (report.devices.size() > kMostListed) {
+    fmt::format_to(out, "   and {} more\n", report.devices.size() - kMostListed);
+  }
+}
+
 void Change(const Recommendation& change, Out out) {
   fmt::format_to(out, "   change    {}  ({}{})\n", Plain(change.change), change.klass,
                  change.extrapolated ? ", extrapolated" : "");
@@ -247,6 +271,7 @@ std::string ReportAsText(const Report& report) {
   Head(report, out);
   Pools(report, out);
   Links(report, out);
+  Devices(report, out);
   Findings(report, out);
   Losses(report, out);
   if (!report.replay_note.empty()) {

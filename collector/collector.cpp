@@ -298,10 +298,14 @@ Status Collector::PutDevices() {
     for (const DeviceSampler::Sample& sample : samples_) {
       const int64_t at_ns = sample.at_ns + run->offset_ns;
       for (const DeviceReading& device : sample.devices) {
-        DeviceWindowRow row{id,          at_ns / kDeviceWindowNs * kDeviceWindowNs,
-                            host,        device.device,
-                            "nvml",      kDeviceWindowNs,
-                            device.uuid, device.name};
+        DeviceWindowRow row{id,
+                            at_ns / kDeviceWindowNs * kDeviceWindowNs,
+                            host,
+                            device.device,
+                            kSaidByDriver,
+                            kDeviceWindowNs,
+                            device.uuid,
+                            device.name};
         row.sm_ratio = device.sm_ratio;
         row.dram_ratio = device.dram_ratio;
         row.memory_used_bytes = device.memory_used_bytes;
@@ -322,8 +326,9 @@ Status Collector::PutDevices() {
 DeviceWindowRow Collector::SampledRow(const std::string& run_id, const char* host,
                                       const SampledDevices::Window& window) {
   const DeviceNumbers::Device& device = numbers_.Of(window.device);
-  DeviceWindowRow row{run_id,        window.start_ns, host,        device.number,
-                      "pm_sampling", kDeviceWindowNs, device.uuid, device.name};
+  DeviceWindowRow row{run_id,        window.start_ns,    host,
+                      device.number, kSampledByHardware, kDeviceWindowNs,
+                      device.uuid,   device.name};
   const auto mean = [&](DeviceMetric metric) { return window.means[static_cast<size_t>(metric)]; };
   const auto bytes = [&](DeviceMetric metric) {  // a second, and so of the window
     const auto rate = mean(metric);

@@ -16,7 +16,6 @@ namespace {
 constexpr int64_t kClosedNs = 10'000'000'000;
 constexpr int64_t kHealthyNs = 10'000'000'000;
 constexpr int64_t kSampledNs = 5'000'000'000;  // that the samples of a device's hardware hold
-constexpr char kDriver[] = "nvml", kHardware[] = "pm_sampling";
 
 prometheus::Histogram::BucketBoundaries Buckets(Metric metric) {
   switch (metric) {
@@ -256,11 +255,11 @@ void Metrics::TakeWindows(const RunModel& model, const std::string& run, const W
 
 void Metrics::Take(const DeviceSampler::Sample& sample) {
   for (const DeviceReading& device : sample.devices) {
-    Labels labels = {{"device", std::to_string(device.device)}, {"source", kDriver}};
+    Labels labels = {{"device", std::to_string(device.device)}, {"source", kSaidByDriver}};
     const auto set = [&](Metric metric, const auto& value) {
       if (!value.has_value()) return;
       Labels sampled = labels;
-      sampled["source"] = kHardware;
+      sampled["source"] = kSampledByHardware;
       if (gauges_.contains({metric, sampled})) return;
       GaugeOf(metric, labels).Set(static_cast<double>(*value));
     };
@@ -287,13 +286,13 @@ void Metrics::Take(const DeviceSampler::Sample& sample) {
 }
 
 void Metrics::Take(const DeviceWindowRow& sampled) {
-  Labels labels = {{"device", std::to_string(sampled.device)}, {"source", kHardware}};
+  Labels labels = {{"device", std::to_string(sampled.device)}, {"source", kSampledByHardware}};
   sampled_ns_[labels["device"]] = MonotonicNs();
   const auto set = [&](Metric metric, const auto& value, double over = 1) {
     if (!value.has_value()) return;
     GaugeOf(metric, labels).Set(static_cast<double>(*value) / over);
     Labels driver = labels;
-    driver["source"] = kDriver;
+    driver["source"] = kSaidByDriver;
     DropSeries(gauges_, gauge_families_, [&](Metric other, const Labels& theirs) {
       return other == metric && theirs == driver;
     });
@@ -319,7 +318,7 @@ void Metrics::ForgetSampled() {
     DropSeries(gauges_, gauge_families_, [&](Metric, const Labels& labels) {
       const auto device = labels.find("device");
       return device != labels.end() && device->second == it->first &&
-             labels.at("source") == kHardware;
+             labels.at("source") == kSampledByHardware;
     });
     it = sampled_ns_.erase(it);
   }

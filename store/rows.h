@@ -229,8 +229,11 @@ struct CollectiveWindowRow {
   int64_t wait_ns = 0;    // sum over ranks of what each waited for the last
 };
 
-// What one device of a host did in one window, by one source ("pm_sampling", "nvml"); nothing where
-// that does not know.
+// Sources of DeviceWindowRow: the driver's word, and what the device's hardware sampled.
+inline constexpr char kSaidByDriver[] = "nvml";
+inline constexpr char kSampledByHardware[] = "pm_sampling";
+
+// What one device of a host did in one window, by one source; nothing where that does not know.
 struct DeviceWindowRow {
   std::string run_id;
   int64_t start_ns = 0;

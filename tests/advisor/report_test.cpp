@@ -227,6 +227,51 @@ TEST_F(ReportOf, LossesAndOpenRanges_AreListed) {
   EXPECT_THAT(ReportAsText(report), HasSubstr("all?reduce"));  // no control characters
 }
 
+TEST_F(ReportOf, OpenOperation_IsToldWithItsCommunicator) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 1, 5, true}).ok());
+  ASSERT_TRUE(store.Put(ProcessRow{"s", run_, "h", "c", 1, 0}).ok());
+  const int64_t lane = kFirstLaneThread + 3;
+  ASSERT_TRUE(store.PutThread(ThreadRow{0, "s", lane, "NCCL world 0abc rank 1", "", -1}).ok());
+  ASSERT_TRUE(store.Put(OpenRangeRow{run_, "s", lane, "AllReduce", 0, 3, 4}).ok());
+  const Report report = Build(store);
+  EXPECT_THAT(ReportAsText(report), HasSubstr("AllReduce on NCCL world 0abc rank 1"));
+  EXPECT_EQ(Checked(report)["open_ranges"][0]["tid"], lane);
+}
+
+TEST_F(ReportOf, Devices_AreToldByTheHardwaresSamplesWhereThereAreSome) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 10 * kSecond, 14 * kSecond, true}).ok());
+  for (int64_t second = 10; second < 14; ++second) {
+    for (int64_t device = 0; device < 2; ++device) {
+      DeviceWindowRow row{run_, second * kSecond, "host", device, kSaidByDriver, kSecond, "u", "H"};
+      row.sm_ratio = 0.75;
+      row.memory_used_bytes = second;
+      row.memory_bytes = 99;
+      ASSERT_TRUE(store.Put(row).ok());
+      if (device == 0) continue;
+      row.source = kSampledByHardware;
+      row.sm_ratio = second == 10 ? 0.5 : 0.1;
+      row.tensor_ratio = 0.25;
+      row.memory_used_bytes = row.memory_bytes = std::nullopt;
+      ASSERT_TRUE(store.Put(row).ok());
+    }
+  }
+  const Report report = Build(store);
+  const json devices = Checked(report)["devices"];
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0]["source"], "nvml");
+  EXPECT_EQ(devices[0]["sm_ratio"], 0.75);
+  EXPECT_TRUE(devices[0]["tensor_ratio"].is_null());
+  EXPECT_EQ(devices[1]["source"], "pm_sampling");
+  EXPECT_NEAR(devices[1]["sm_ratio"].get<double>(), (0.5 + 3 * 0.1) / 4, 1e-12);
+  EXPECT_EQ(devices[1]["tensor_ratio"], 0.25);
+  EXPECT_EQ(devices[1]["memory_used_bytes"], 13);  // at its most, as the driver says
+  EXPECT_THAT(ReportAsText(report), HasSubstr("20.0 %"));
+  EXPECT_THAT(ReportAsText(report), HasSubstr("pm_sampling"));
+}
+
 TEST_F(ReportOf, UnknownRun_IsAnError) {
   Store store = Create();
   ASSERT_TRUE(store.Commit().ok());

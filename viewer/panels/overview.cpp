@@ -149,6 +149,49 @@ void Links(const Report& report, const PanelContext& context) {
   ImGui::EndTable();
 }
 
+void Devices(const Report& report, const PanelContext& context) {
+  if (report.devices.empty()) return;
+  ImGui::PushFont(context.gui->fonts().bold);
+  ImGui::TextUnformatted("Devices");
+  ImGui::PopFont();
+  if (!ImGui::BeginTable("devices", 4,
+                         ImGuiTableFlags_BordersInnerH | ImGuiTableFlags_SizingStretchProp)) {
+    return;
+  }
+  ImGui::TableSetupColumn("device", 0, 2.2f);
+  ImGui::TableSetupColumn("SM", 0, 1.2f);
+  ImGui::TableSetupColumn("DRAM", 0, 1.2f);
+  ImGui::TableSetupColumn("source", 0, 1.8f);
+  ImGui::TableNextRow();
+  HeaderCell("device", false);
+  HeaderCell("SM", true);
+  HeaderCell("DRAM", true);
+  HeaderCell("source", true);
+  const auto ratio = [](const std::optional<double>& value) {
+    return value ? FormatPercent(*value) : std::string("-");
+  };
+  for (const DeviceReport& device : report.devices) {
+    ImGui::TableNextRow();
+    ImGui::TableNextColumn();
+    ImGui::Text("%s %lld", device.host.c_str(), static_cast<long long>(device.device));
+    if (ImGui::IsItemHovered()) {
+      ImGui::SetTooltip(
+          "%s\n%s\ntensor cores %s\n%s of %s in use", device.name.c_str(), device.uuid.c_str(),
+          ratio(device.tensor_ratio).c_str(),
+          FormatBytes(static_cast<double>(device.memory_used_bytes.value_or(0))).c_str(),
+          FormatBytes(static_cast<double>(device.memory_bytes.value_or(0))).c_str());
+    }
+    ImGui::TableNextColumn();
+    RightAligned(ratio(device.sm_ratio));
+    ImGui::TableNextColumn();
+    RightAligned(ratio(device.dram_ratio));
+    ImGui::TableNextColumn();
+    RightAligned(device.source);
+  }
+  ImGui::EndTable();
+  ImGui::Dummy(ImVec2(0, 4 * context.scale()));
+}
+
 }  // namespace
 
 void DrawOverview(PanelContext& context, View&) {
@@ -162,6 +205,7 @@ void DrawOverview(PanelContext& context, View&) {
   ImGui::Dummy(ImVec2(0, 4 * context.scale()));
   Links(report, context);
   ImGui::Dummy(ImVec2(0, 4 * context.scale()));
+  Devices(report, context);
   if (!report.links.empty()) {
     ImGui::Text("version lag");
     ImGui::SameLine();
