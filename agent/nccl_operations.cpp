@@ -138,9 +138,6 @@ bool IsComplete(const Operation& operation) {
 OperationRecord Complete(Operation& operation) {
   OperationRecord& record = operation.record;
   const Communicator& communicator = *operation.communicator;
-  record.communicator = communicator.hash;
-  record.rank = communicator.rank;
-  record.ranks = communicator.ranks;
   record.start_ns = record.called_ns;
   record.end_ns = operation.enqueued_ns;
   record.timing = Timing::kEnqueued;
@@ -154,7 +151,9 @@ OperationRecord Complete(Operation& operation) {
     }
   }
   free_entries.Add(operation);
-  return record;
+  const OperationRecord complete = record;
+  record.open_id = 0;  // is for the complete one to close
+  return complete;
 }
 
 // An operation whose parts never came, among the next few entries; null: none.
@@ -176,8 +175,8 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
   std::optional<OperationRecord> overdue;
   void* handle = nullptr;
   {
-    const Registering registering;
-    if (!registering) return nullptr;
+    const Inside inside(false);
+    if (!inside) return nullptr;
     OperationRecord record;
     record.function = InternText(descriptor.function);
     record.datatype = InternText(descriptor.datatype);
@@ -197,6 +196,9 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
       FindLane(communicator, descriptor.communicator_name);
     }
     record.lane = communicator.lane;
+    record.communicator = communicator.hash;
+    record.rank = communicator.rank;
+    record.ranks = communicator.ranks;
     if (Operation* late = Overdue(record.called_ns)) overdue = Complete(*late);
     if (Operation* entry = TakeEntry()) {
       const uint64_t generation = entry->generation + 1;
@@ -204,6 +206,7 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
       entry->generation = generation & ((uint64_t{1} << 47) - 1);
       entry->communicator = &communicator;
       entry->record = record;
+      Open(*inside, entry->record);
       // What copy engines do has no channels.
       if (descriptor.type == kCeColl) entry->channels_done = 1;
       handle = HandleOf(*entry, HandleKind::kOperation);
@@ -214,8 +217,8 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
 }
 
 void* StartPart(const Descriptor& descriptor) {
-  const Registering registering;
-  if (!registering) return nullptr;
+  const Inside inside(false);
+  if (!inside) return nullptr;
   const Locked locked;
   Operation* operation = Find(descriptor.parent);
   if (operation == nullptr) return nullptr;
@@ -227,7 +230,12 @@ void* StartPart(const Descriptor& descriptor) {
   }
   const int64_t now = Now();
   ++operation->running;
-  if (operation->first_ns == 0) operation->first_ns = now;
+  if (operation->first_ns == 0) {  // from here on it is in progress
+    operation->first_ns = now;
+    Close(operation->record);
+    operation->record.timing = descriptor.type == kProxyOp ? Timing::kProxy : Timing::kKernel;
+    Open(*inside, operation->record);
+  }
   if (descriptor.type == kProxyOp) return HandleOf(*operation, HandleKind::kProxy);
   if (descriptor.timer != 0) {
     Communicator& communicator = *operation->communicator;
@@ -272,7 +280,10 @@ void CloseCommunicator(Communicator* communicator) {
       if (!operation.free) {  // its parts will not come any more
         const bool enqueued = operation.enqueued_ns != 0;
         last = Complete(operation);
-        if (!enqueued) last.reset();
+        if (!enqueued) {
+          Close(*last);
+          last.reset();
+        }
       }
       ++operation.generation;
       operation.communicator = nullptr;
@@ -352,9 +363,11 @@ void UnlockOperations() { pthread_mutex_unlock(&mutex); }
 void ForgetOperationsInChild() {
   pthread_mutex_init(&mutex, nullptr);
   free_entries.Clear();
+  ForgetOpenInChild();
   for (uint32_t i = 0; i < ever_used; ++i) {  // handles of the parent mean nothing here
     ++operations[i].generation;
     operations[i].communicator = nullptr;
+    operations[i].record.open_id = 0;
     free_entries.Add(operations[i]);
   }
   for (Communicator& communicator : communicators) communicator.open = false;

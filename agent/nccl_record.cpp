@@ -1,5 +1,7 @@
 #include "agent/nccl_record.h"
 
+#include <algorithm>
+#include <atomic>
 #include <iterator>
 
 #include "agent/lanes.h"
@@ -20,9 +22,13 @@ constexpr struct {
                {"datatype", FieldType::kString},     {"peer", FieldType::kInt64},
                {"algorithm", FieldType::kString},    {"protocol", FieldType::kString},
                {"channels", FieldType::kUint64},     {"tid", FieldType::kUint64},
-               {"called_ns", FieldType::kInt64},     {"timing", FieldType::kString}};
+               {"called_ns", FieldType::kInt64},     {"timing", FieldType::kString},
+               {"open_id", FieldType::kUint64}};
 constexpr uint32_t kFieldCount = std::size(kFields);
-static_assert(kFieldCount + 1 <= kMaxPayloadWords && kFieldCount <= kMaxSchemaFields);
+constexpr uint32_t kWords = 1 + kFieldCount;
+static_assert(kWords <= kMaxProcessRangeWords && kFieldCount <= kMaxSchemaFields);
+// Of the table, so that what the job opens itself has room there too.
+constexpr uint32_t kMostOpen = kMaxOpenProcessRanges / 2;
 
 constexpr const char* kTimings[] = {"enqueued", "proxy", "kernel"};  // by Timing
 
@@ -30,6 +36,33 @@ constexpr const char* kTimings[] = {"enqueued", "proxy", "kernel"};  // by Timin
 bool defined = false;
 uint32_t schema = 0, domain = 0;
 uint32_t timings[std::size(kTimings)];
+
+std::atomic<uint32_t> open_count{0};
+
+// `words` holds what the payload refers to.
+EventPayload PayloadOf(const OperationRecord& record, uint64_t (&words)[kWords]) {
+  const uint64_t values[kWords] = {schema | uint64_t{kFieldCount} << 32,
+                                   record.communicator,
+                                   static_cast<uint64_t>(record.rank),
+                                   static_cast<uint64_t>(record.ranks),
+                                   record.sequence,
+                                   record.bytes,
+                                   record.count,
+                                   record.datatype,
+                                   static_cast<uint64_t>(record.peer),
+                                   record.algorithm,
+                                   record.protocol,
+                                   record.channels,
+                                   record.tid,
+                                   static_cast<uint64_t>(record.called_ns),
+                                   timings[static_cast<size_t>(record.timing)],
+                                   record.open_id};
+  std::copy(std::begin(values), std::end(values), words);
+  EventPayload payload;
+  payload.words = kWords;
+  payload.groups = words;
+  return payload;
+}
 
 }  // namespace
 
@@ -46,30 +79,37 @@ void DefineRecord() {
   for (size_t i = 0; i < std::size(kTimings); ++i) timings[i] = InternText(kTimings[i]);
 }
 
-void Write(const OperationRecord& record) {
-  const Inside inside(true);
-  if (!inside) return;
-  if (record.lane == kNoLane) return inside->Lose(LossCause::kOpenTableFull);
-  const uint64_t words[1 + kFieldCount] = {schema | uint64_t{kFieldCount} << 32,
-                                           record.communicator,
-                                           static_cast<uint64_t>(record.rank),
-                                           static_cast<uint64_t>(record.ranks),
-                                           record.sequence,
-                                           record.bytes,
-                                           record.count,
-                                           record.datatype,
-                                           static_cast<uint64_t>(record.peer),
-                                           record.algorithm,
-                                           record.protocol,
-                                           record.channels,
-                                           record.tid,
-                                           static_cast<uint64_t>(record.called_ns),
-                                           timings[static_cast<size_t>(record.timing)]};
-  EventPayload payload;
-  payload.words = 1 + kFieldCount;
-  payload.groups = words;
-  inside->Activity(record.lane, domain, record.function, 0, static_cast<uint64_t>(record.start_ns),
-                   static_cast<uint64_t>(record.end_ns), true, payload);
+void Open(ThreadWriter& writer, OperationRecord& record) {
+  if (record.lane == kNoLane) return;
+  if (open_count.fetch_add(1, std::memory_order_relaxed) < kMostOpen) {
+    uint64_t words[kWords];
+    record.open_id =
+        session.OpenProcessRange(&writer, domain, record.function, 0, PayloadOf(record, words));
+  }
+  if (record.open_id == 0) open_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Close(OperationRecord& record) {
+  if (record.open_id == 0) return;
+  session.CloseProcessRange(record.open_id);
+  record.open_id = 0;
+  open_count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ForgetOpenInChild() { open_count.store(0, std::memory_order_relaxed); }
+
+void Write(OperationRecord record) {
+  if (const Inside inside(true); inside) {
+    if (record.lane == kNoLane) {
+      inside->Lose(LossCause::kOpenTableFull);
+    } else {
+      uint64_t words[kWords];
+      inside->Activity(record.lane, domain, record.function, 0,
+                       static_cast<uint64_t>(record.start_ns), static_cast<uint64_t>(record.end_ns),
+                       true, PayloadOf(record, words));
+    }
+  }
+  Close(record);
 }
 
 }  // namespace poolscope::agent::nccl

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "agent/process.h"
+
 namespace poolscope::agent::nccl {
 
 // What a range's times are.
@@ -21,13 +23,21 @@ struct OperationRecord {
   int64_t called_ns = 0;  // CLOCK_MONOTONIC, as are:
   int64_t start_ns = 0, end_ns = 0;
   Timing timing = Timing::kEnqueued;
+  uint64_t open_id = 0;  // in the process's table of open ranges, 0: it is not there
 };
 
 // Defines the domain and the payload schema, once; inside a Registering.
 void DefineRecord();
 
-// Writes it as an activity of its lane, in the ring of the calling thread. Without a lane it is
-// counted as missing.
-void Write(const OperationRecord& record);
+// Puts it into the process's table of open ranges, as begun now: its open_id from then on. Inside
+// an Inside.
+void Open(ThreadWriter& writer, OperationRecord& record);
+// Takes it out again, without a record.
+void Close(OperationRecord& record);
+void ForgetOpenInChild();  // those of the parent
+
+// Writes it as an activity of its lane, in the ring of the calling thread, and takes it out of the
+// table. Without a lane it is counted as missing.
+void Write(OperationRecord record);
 
 }  // namespace poolscope::agent::nccl

@@ -19,6 +19,7 @@ struct Activity {
   bool on_thread = true;   // a range of the worker's own thread; false: start/end, or a mark
   bool on_device = false;  // of a device's stream: what the device did itself
   bool mapped = false;     // a mapping gave it its meaning
+  bool operation = false;  // of NCCL, whose begin moves a little once its end is known
   int worker = -1;         // whose thread recorded, or launched it
   int link = -1;
   int64_t begin_ns = 0;

@@ -21,10 +21,14 @@ bool ToRoot(NcclFunction function) {
 
 }  // namespace
 
-void Collectives::Add(const NcclOperation& operation) {
+void Collectives::Learn(const NcclOperation& operation) {
   if (operation.worker >= 0 && members_.size() < kMaxMembers) {
     members_[{operation.communicator, operation.rank}] = operation.worker;
   }
+}
+
+void Collectives::Add(const NcclOperation& operation) {
+  Learn(operation);
   if (!operation.point_to_point()) {
     groups_[{operation.communicator, operation.function, operation.sequence}].push_back(operation);
     return;
@@ -136,7 +140,7 @@ void Collectives::TakePairs(Pair& pair, int64_t until_ns) {
   while (!receives.empty() && receives.front().end_ns < until_ns) alone(receives);
 }
 
-void Collectives::Finish(const Group& group) {
+std::set<std::string> Collectives::PoolsOf(const Group& group) const {
   const NcclOperation& first = group.front();
   std::set<std::string> pools;
   for (const NcclOperation& operation : group) {
@@ -147,6 +151,24 @@ void Collectives::Finish(const Group& group) {
        ++it) {
     pools.insert(PoolOf(it->second));
   }
+  return pools;
+}
+
+Activity Collectives::Wait(const NcclOperation& operation) {
+  const Group group = {operation};
+  Activity wait;
+  wait.operation = true;
+  wait.link = LinkOf(group, PoolsOf(group));
+  wait.category = wait.link < 0 ? Category::kWaitPeer : Category::kWaitLink;
+  wait.worker = operation.worker;
+  wait.begin_ns = operation.begin_ns;
+  wait.end_ns = operation.end_ns;
+  return wait;
+}
+
+void Collectives::Finish(const Group& group) {
+  const NcclOperation& first = group.front();
+  const std::set<std::string> pools = PoolsOf(group);
   int64_t start_ns = first.begin_ns;
   int64_t end_ns = first.end_ns;
   int64_t ranks = static_cast<int64_t>(group.size());
@@ -177,6 +199,7 @@ void Collectives::Finish(const Group& group) {
 
   const int link = LinkOf(group, pools);
   Activity wait;
+  wait.operation = true;
   wait.category = link < 0 ? Category::kWaitPeer : Category::kWaitLink;
   wait.link = link;
   if (link >= 0 && !model_.links()[static_cast<size_t>(link)].annotated) {

@@ -28,7 +28,11 @@ class Collectives {
   explicit Collectives(RunModel& model, int64_t window_ns = 1'000'000'000)
       : model_(model), window_ns_(window_ns) {}
 
-  void Add(const NcclOperation& operation);
+  void Add(const NcclOperation& operation);  // that has ended
+  // Whose rank a worker is, of an operation in progress.
+  void Learn(const NcclOperation& operation);
+  // What that means of the worker: it waits, for whom the ranks that are known say.
+  Activity Wait(const NcclOperation& operation);
   // What the operations mean that are complete, or ended before `until_ns` and are given up on.
   std::vector<Activity> Take(int64_t until_ns);
   // Sums that changed since the last call; what ended before `closed_ns` counts in the window
@@ -66,6 +70,7 @@ class Collectives {
 
   void TakePairs(Pair& pair, int64_t until_ns);
   void Finish(const Group& group);
+  std::set<std::string> PoolsOf(const Group& group) const;
   int LinkOf(const Group& group, const std::set<std::string>& pools);
   const std::string& PoolOf(int worker) const {
     return model_.workers()[static_cast<size_t>(worker)].pool;

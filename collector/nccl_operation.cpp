@@ -34,6 +34,7 @@ bool TakeNccl(std::span<const uint64_t> values, std::string_view function, std::
   out.sequence = values[kNcclSequence];
   out.peer = static_cast<int64_t>(values[kNcclPeer]);
   out.bytes = values[kNcclBytes];
+  out.open_id = values.size() > kNcclOpenId ? values[kNcclOpenId] : 0;
   return out.ranks >= 0 && out.ranks <= kMaxRanks && out.rank < kMaxRanks &&
          out.bytes < uint64_t{1} << 50;
 }

@@ -35,8 +35,9 @@ struct NcclOperation {
   int64_t rank = -1;
   int64_t ranks = 0;  // 0: not known
   uint64_t sequence = kNoValue;
-  int64_t peer = -1;   // root, or the other rank of a send or receive
-  uint64_t bytes = 0;  // as NCCL counts them
+  int64_t peer = -1;     // root, or the other rank of a send or receive
+  uint64_t bytes = 0;    // as NCCL counts them
+  uint64_t open_id = 0;  // in the process's table of open ranges, 0: it never was there
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 
@@ -56,7 +57,8 @@ enum NcclField : uint32_t {
   kNcclPeer = 7,
   kNcclTid = 11,
   kNcclTiming = 13,
-  kNcclFields
+  kNcclFields,  // that every agent writes
+  kNcclOpenId = kNcclFields
 };
 bool TakeNccl(std::span<const uint64_t> values, std::string_view function, std::string_view timing,
               NcclOperation& out);

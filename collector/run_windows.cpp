@@ -85,7 +85,7 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     if (const uint32_t schema = id(name); schema != 0) schemas.emplace_back(schema, kind);
   }
   std::vector<Activity> discards;
-  std::vector<NcclOperation> operations;
+  std::vector<NcclOperation> operations, unfinished;
   const auto take = [&](const TrackRow& track, const EventBatch& batch) {
     const ThreadRow& thread = threads[track.thread_id];
     const bool of_lane = thread.tid >= kFirstLaneTid;
@@ -172,10 +172,10 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         operation.link = activity.link;
         operation.begin_ns = activity.begin_ns;
         operation.end_ns = activity.end_ns;
-        if (activity.end_ns >= closed - kNcclLookBackNs && values.size() == kNcclFields &&
+        if (activity.end_ns >= closed - kNcclLookBackNs && values.size() >= kNcclFields &&
             TakeNccl(values, text(event.name), text(static_cast<uint32_t>(values[kNcclTiming])),
                      operation)) {
-          operations.push_back(operation);
+          ((event.flags & kEventOpenAtDeath) != 0 ? unfinished : operations).push_back(operation);
         }
         continue;
       }
@@ -211,6 +211,11 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     collectives_.AddStored(operation, *mark);
   }
   collectives_.Settle(closed);
+  for (const NcclOperation& operation : unfinished) collectives_.Learn(operation);
+  for (const NcclOperation& operation : unfinished) {
+    if (!operation.timed || operation.worker < 0 || operation.end_ns < closed) continue;
+    builder_.AddStored(collectives_.Wait(operation));
+  }
 
   for (const ThreadRow& thread : *rows) {
     const auto shifts = known_of[thread.session_id].Shifts(static_cast<uint32_t>(thread.tid));
@@ -254,7 +259,10 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
   for (const SessionLosses::Span& span : round.losses.unknown) {
     builder_.AddUnknown(session.workers(), span.begin_ns, span.end_ns);
   }
-  builder_.SetOpen(session.head().session_id, round.open);
+  // What they mean is known when all of the round's sessions have been heard.
+  for (const NcclOperation& operation : round.open_operations) collectives_.Learn(operation);
+  for (const NcclOperation& operation : round.unfinished) collectives_.Learn(operation);
+  open_.push_back({session.head().session_id, round.open, round.open_operations, round.unfinished});
   for (const SessionDrain::Round::Gone& gone : round.gone) {
     builder_.EndWorker(gone.worker, gone.last_ns);
   }
@@ -266,6 +274,15 @@ void RunWindows::Add(const SessionDrain& session, const SessionDrain::Round& rou
 
 Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
   const int64_t until_ns = last ? now_ns : now_ns - kWatermarkNs;
+  for (Open& open : std::exchange(open_, {})) {
+    for (const NcclOperation& operation : open.operations) {
+      if (operation.worker >= 0) open.activities.push_back(collectives_.Wait(operation));
+    }
+    builder_.SetOpen(open.session_id, std::move(open.activities));
+    for (const NcclOperation& operation : open.unfinished) {
+      if (operation.worker >= 0) round_.push_back(collectives_.Wait(operation));
+    }
+  }
   const auto matched = collectives_.Take(last ? INT64_MAX : until_ns);
   round_.insert(round_.end(), matched.begin(), matched.end());
   saved_collectives_ = collectives_.Rows(builder_.closed_ns());

@@ -41,6 +41,12 @@ class RunWindows {
   const std::vector<Activity>& activities() const { return activities_; }  // of the last Save()
 
  private:
+  struct Open {  // in a session, as the round found it
+    std::string session_id;
+    std::vector<Activity> activities;
+    std::vector<NcclOperation> operations, unfinished;
+  };
+
   Status PutRows(Store& store, const WindowRows& rows) const;
 
   RunModel& model_;
@@ -49,6 +55,7 @@ class RunWindows {
   SampledDevices devices_;
   std::vector<CollectiveWindowRow> saved_collectives_;
   std::vector<SampledDevices::Window> saved_devices_;
+  std::vector<Open> open_;
   std::vector<Activity> round_;
   std::vector<Activity> activities_;
   std::vector<StepRow> steps_;

@@ -85,7 +85,7 @@ Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns)
   if (alive) last_ns_ = std::max(last_ns_, clock_.now_ns());
   if (auto taken = TakeDefinitions(store); !taken.ok()) return taken.error();
   if (alive) {
-    if (auto taken = TakeOpenRanges(*state, round); !taken.ok()) return taken.error();
+    if (auto taken = TakeOpenRanges(store, *state, round); !taken.ok()) return taken.error();
   }
   for (uint32_t i = 0; i < state->slots_used; ++i) {
     const auto view = reader_.Slot(i);
@@ -186,7 +186,9 @@ Status SessionDrain::DrainSlot(Store& store, uint32_t index, const SlotView& vie
       if (!lane.ok()) return lane.error();
       of = *lane;
     }
+    ended_operation_ = 0;
     if (auto taken = Take(store, record, *of, round); !taken.ok()) return taken;
+    if (ended_operation_ != 0) slot.last_range = ended_operation_;
   }
   return {};
 }
@@ -298,7 +300,9 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     if (auto taken = TakeStep(store, *by, carried, event, thread, round); !taken.ok()) return taken;
   }
   NcclOperation operation;
-  const bool nccl = of_lane && (!means || activity.link >= 0) && TakeNccl(record, operation);
+  bool nccl = of_lane && TakeNccl(record.name, record.payload, operation);
+  if (nccl) ended_operation_ = operation.open_id;
+  nccl = nccl && IsNcclOperation(activity);
   if (!means && !nccl) return {};
   activity.on_thread = record.kind == RecordKind::kRange || of_lane;
   activity.worker = *worker;
@@ -306,7 +310,8 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   activity.end_ns = std::max(activity.begin_ns, event.end_ns());
   if (of_lane) {
     if (auto found = FindWorker(store, record.lane, thread, activity); !found.ok()) return found;
-    if (activity.worker >= 0 && activity.begin_ns < round.closed_ns) {
+    // What was in the table of open ranges counted as such in windows that are closed.
+    if (activity.worker >= 0 && activity.begin_ns < round.closed_ns && ended_operation_ == 0) {
       losses_.Count(LossCause::kLate, activity.begin_ns,
                     std::min(activity.end_ns, round.closed_ns));
     }
@@ -327,13 +332,14 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   return {};
 }
 
-bool SessionDrain::TakeNccl(const Record& record, NcclOperation& out) const {
-  const auto [kind, values] = Known(record.payload);
+bool SessionDrain::TakeNccl(uint32_t name, std::span<const uint64_t> payload,
+                            NcclOperation& out) const {
+  const auto [kind, values] = Known(payload);
   if (kind != PayloadKind::kNccl || values.size() < kNcclFields) return false;
   const std::vector<std::string>& strings = reader_.definitions().strings;
   const uint64_t timing = values[kNcclTiming];
-  return poolscope::TakeNccl(values, strings[record.name],
-                             timing < strings.size() ? strings[timing] : "", out);
+  return poolscope::TakeNccl(values, strings[name], timing < strings.size() ? strings[timing] : "",
+                             out);
 }
 
 void SessionDrain::TakeDevice(const Record& record) {

@@ -43,7 +43,9 @@ class SessionDrain {
     std::vector<DepthSample> samples;
     std::vector<OccupancySample> occupancy;
     std::vector<DeviceSample> devices;
-    std::vector<Activity> open;  // still open, end = now
+    std::vector<Activity> open;                  // still open, end = now
+    std::vector<NcclOperation> open_operations;  // the same of NCCL
+    std::vector<NcclOperation> unfinished;       // that their process took along
     struct Gone {
       int worker;
       int64_t last_ns;  // end of the newest event of its threads
@@ -147,7 +149,7 @@ class SessionDrain {
   // The slot's thread has exited and all of it is drained.
   void ThreadGone(Slot& slot, Round& round);
   Status Take(Store& store, const Record& record, Thread& thread, Round& round);
-  bool TakeNccl(const Record& record, NcclOperation& out) const;
+  bool TakeNccl(uint32_t name, std::span<const uint64_t> payload, NcclOperation& out) const;
   // A mark that says what the process's number of a device stands for.
   void TakeDevice(const Record& record);
   Status TakePayload(Store& store, std::span<const uint64_t> payload, EventBatch& batch,
@@ -189,7 +191,16 @@ class SessionDrain {
     }
   }
   const CounterMeaning& MeaningOf(uint32_t counter);
-  Status TakeOpenRanges(const SessionState& state, Round& round);
+  Status TakeOpenRanges(Store& store, const SessionState& state, Round& round);
+  // The lane of the NCCL operation that an open range is, and what it says: null, it is none. An
+  // operation that is not `timed` has been enqueued and has not begun.
+  Result<Thread*> OpenOperation(Store& store, const OpenProcessRange& range, Activity& activity,
+                                NcclOperation& operation);
+  // Whether a lane's activity is matched with those of other ranks: unless a rule of the mapping
+  // says that it means something else.
+  static bool IsNcclOperation(const Activity& activity) {
+    return activity.category == Category::kNone || activity.link >= 0;
+  }
   void TakeLostByDeath(SessionState& state) const;
   Status Finish(Store& store, const SessionState& state, Round& round);
   Status FlushThread(Store& store, Thread& thread);
@@ -220,6 +231,7 @@ class SessionDrain {
   // By thread (where rules look at it, else 0), domain, name and category.
   std::map<std::tuple<int64_t, uint32_t, uint32_t, uint32_t>, Meaning> mapped_;
   std::map<uint32_t, CounterMeaning> counters_;
+  uint64_t ended_operation_ = 0;  // its id in the table of open ranges, of the record taken last
   uint32_t poolscope_domain_ = kNoDomain;                // index
   std::vector<PayloadKind> payload_kinds_;               // by string id, of the schema of that name
   std::map<uint32_t, std::vector<bool>> string_fields_;  // schemas that hold string ids

@@ -52,9 +52,12 @@ void AddParts(const WaitParts& parts, WorkerLinkWindowRow& row) {
 // The begin of a range may move by some ns between two looks: the clock's timeline is refined.
 constexpr int64_t kSameNs = 2000;
 
-bool SameWait(const Activity& activity, int link, int64_t begin_ns) {
+// Whether the activity is the wait that began so, of which [from_ns, until_ns) is a piece.
+bool SameWait(const Activity& activity, int link, int64_t begin_ns, int64_t from_ns,
+              int64_t until_ns) {
   return activity.category == Category::kWaitLink && activity.link == link &&
-         std::abs(activity.begin_ns - begin_ns) <= kSameNs;
+         (std::abs(activity.begin_ns - begin_ns) <= kSameNs ||
+          (activity.operation && activity.begin_ns < until_ns && activity.end_ns > from_ns));
 }
 
 }  // namespace
@@ -432,9 +435,10 @@ void WindowBuilder::SettlePending(std::vector<WindowRows>& out) {
   std::set<int64_t> changed;
   EraseIf(pending_, [&](const Pending& piece) {
     const Worker& worker = workers_[static_cast<size_t>(piece.worker)];
-    const auto wait = std::find_if(
-        worker.activities.begin(), worker.activities.end(),
-        [&](const Activity& a) { return SameWait(a, piece.link, piece.wait_begin_ns); });
+    const auto wait =
+        std::find_if(worker.activities.begin(), worker.activities.end(), [&](const Activity& a) {
+          return SameWait(a, piece.link, piece.wait_begin_ns, piece.begin_ns, piece.end_ns);
+        });
     if (wait == worker.activities.end()) return piece.end_ns < closed_ns_ - kMemoryNs;
     const MessageLife* life = MessageOf(*wait);
     const auto window = recent_.find(piece.window_ns);

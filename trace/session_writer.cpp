@@ -387,13 +387,20 @@ bool SessionWriter::BackRanges() {
 
 uint64_t SessionWriter::StartProcessRange(ThreadWriter* writer, uint32_t domain, uint32_t name,
                                           uint32_t category, const EventPayload& payload) {
+  const uint64_t id = OpenProcessRange(writer, domain, name, category, payload);
+  if (id == 0) {
+    const bool backed = ranges_backed_.load(std::memory_order_acquire);
+    writer->Lose(backed ? LossCause::kOpenTableFull : LossCause::kNoRing);
+  }
+  return id;
+}
+
+uint64_t SessionWriter::OpenProcessRange(ThreadWriter* writer, uint32_t domain, uint32_t name,
+                                         uint32_t category, const EventPayload& payload) {
   ProcessRange* range = nullptr;
   const bool backed = ranges_backed_.load(std::memory_order_acquire) || BackRanges();
   const uint64_t id = backed ? ranges_.Take(&range) : 0;
-  if (id == 0) {
-    writer->Lose(backed ? LossCause::kOpenTableFull : LossCause::kNoRing);
-    return 0;
-  }
+  if (id == 0) return 0;
   const uint32_t has_value = (payload.flags & kRecordHasValue) != 0 ? 1 : 0;
   range->start_tid = writer->tid();
   range->name = name;
@@ -422,6 +429,11 @@ void SessionWriter::EndProcessRange(ThreadWriter* writer, uint64_t id, const Eve
   }
   writer->EndProcessRange(*range, id, end, extra);
   ranges_.Free(range);
+}
+
+void SessionWriter::CloseProcessRange(uint64_t id) {
+  ProcessRange* range = ranges_.BeginEnd(id);
+  if (range != nullptr) ranges_.Free(range);
 }
 
 }  // namespace poolscope

@@ -42,6 +42,11 @@ class SessionWriter {
   uint64_t StartProcessRange(ThreadWriter* writer, uint32_t domain, uint32_t name,
                              uint32_t category, const EventPayload& payload);
   void EndProcessRange(ThreadWriter* writer, uint64_t id, const EventPayload& extra);
+  // The same for what has a record of its own at its end, which repeats the id: open for readers of
+  // the table alone. 0: no room, and nothing counted.
+  uint64_t OpenProcessRange(ThreadWriter* writer, uint32_t domain, uint32_t name, uint32_t category,
+                            const EventPayload& payload);
+  void CloseProcessRange(uint64_t id);  // after its record; 0: nothing to do
 
   // Counts events as missing. Any thread, no lock.
   void Lose(LossCause cause, uint64_t events, uint64_t first_ticks, uint64_t last_ticks);

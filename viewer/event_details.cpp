@@ -182,7 +182,7 @@ class Teller {
       return true;
     }
     const bool graph = field == "graph" || field == "graph_node";
-    return field == "range_open_id" || (graph && value == 0);
+    return field == "range_open_id" || field == "open_id" || (graph && value == 0);
   }
 
   int LaneOfThread(const ThreadRow& thread) const {

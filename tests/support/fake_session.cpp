@@ -293,6 +293,13 @@ bool FakeSession::End(uint32_t tid, int64_t at, uint64_t id) {
   return false;
 }
 
+void FakeSession::Forget(uint64_t id) {
+  auto* table = reinterpret_cast<ProcessRange*>(base_ + kProcessRangesAt);
+  for (uint32_t i = 0; i < kMaxOpenProcessRanges; ++i) {
+    if (table[i].id.load() == id) table[i].id.store(0, std::memory_order_release);
+  }
+}
+
 void FakeSession::ThreadExit(uint32_t tid) {
   slot(SlotOf(tid)).state.store(static_cast<uint32_t>(SlotState::kThreadExited));
   slots_.erase(tid);

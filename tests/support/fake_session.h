@@ -62,6 +62,7 @@ class FakeSession {
   uint64_t Start(uint32_t tid, int64_t at, uint32_t name, uint32_t category = 0,
                  uint32_t domain = 0, std::span<const uint64_t> payload = {});
   bool End(uint32_t tid, int64_t at, uint64_t id);
+  void Forget(uint64_t id);  // out of the table, without a record
   void ThreadExit(uint32_t tid);
   void Lose(LossCause cause, uint64_t events, int64_t at);
   void Triple(int64_t monotonic_ns, int64_t realtime_ns);
