@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "agent/enumerations.h"
 #include "agent/registry.h"
 #include "agent/text.h"
 
@@ -83,6 +84,10 @@ bool PayloadWords::AddOne(ThreadWriter& writer, const Payloads& all,
         at[i] = InternBytes(bytes + field.offset, strnlen(bytes + field.offset, field.bytes));
       } else if (field.source == Source::kTextAddress) {
         at[i] = NameOf(writer, Load<const char*>(bytes + field.offset));
+      } else if (field.source == Source::kEnumName) {
+        uint64_t value = 0;
+        memcpy(&value, bytes + field.offset, field.bytes);
+        at[i] = EnumerationName(field.enumeration, value, field.bytes);
       } else {
         at[i] = ReadValue(bytes + field.offset, field.source);
       }

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "agent/clocks.h"
+#include "agent/enumerations.h"
 #include "agent/process.h"
 #include "agent/text.h"
 #include "trace/locked.h"
@@ -87,8 +88,8 @@ bool SameLayout(const Schema& a, const Schema& b) {
   return a.field_count == b.field_count && a.static_bytes == b.static_bytes &&
          a.message_field == b.message_field && a.category_field == b.category_field &&
          a.begin_field == b.begin_field && a.end_field == b.end_field && a.clock == b.clock &&
-         a.partial == b.partial && a.enum_bytes == b.enum_bytes && a.part_count == b.part_count &&
-         std::equal(a.fields, a.fields + a.field_count, b.fields) &&
+         a.partial == b.partial && a.enum_bytes == b.enum_bytes && a.enumeration == b.enumeration &&
+         a.part_count == b.part_count && std::equal(a.fields, a.fields + a.field_count, b.fields) &&
          std::equal(a.parts, a.parts + a.part_count, b.parts);
 }
 
@@ -228,7 +229,12 @@ uint64_t RegisterEnum(uint32_t domain, const nvtxPayloadEnumAttr_t& attributes) 
   }
   const uint32_t name = NameOr(named ? attributes.name : nullptr, "(unnamed enum)");
   const bool chosen = (attributes.fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID) != 0;
+  constexpr uint64_t kListed =
+      NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES;
   const Locked lock(&mutex);
+  if (schema.enum_bytes != 0 && (attributes.fieldMask & kListed) == kListed) {
+    schema.enumeration = RememberEnumeration(attributes.entries, attributes.numEntries);
+  }
   const uint32_t index = PlaceSchema(name, &schema);
   return index == ~0u ? 0 : IdOf(chosen_schemas, domain, chosen ? attributes.schemaId : 0, index);
 }

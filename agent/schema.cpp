@@ -130,6 +130,7 @@ FieldType TypeOf(Source source) {
     case Source::kText16Address:
     case Source::kText32Address:
     case Source::kTextInPlace:
+    case Source::kEnumName:
       break;
   }
   return FieldType::kString;
@@ -175,7 +176,8 @@ uint64_t ReadValue(const void* at, Source source) {
     case Source::kText32Address:
       return InternWide(Load<const wchar_t*>(at));
     case Source::kTextInPlace:
-      break;  // needs its length
+    case Source::kEnumName:
+      break;  // need more than their place
   }
   return 0;
 }

@@ -35,13 +35,15 @@ enum class Source : uint8_t {
   kText16Address,  // of UTF-16 units
   kText32Address,  // of UTF-32 units
   kTextInPlace,    // char[n], terminated or not
+  kEnumName,       // integer, whose name it is
 };
 
 struct Field {
   uint32_t name;    // string id
   uint32_t offset;  // bytes
-  uint32_t bytes;   // of kTextInPlace
+  uint32_t bytes;
   Source source;
+  uint32_t enumeration = 0;  // of kEnumName (agent/enumerations.h)
 
   bool operator==(const Field&) const = default;
 };
@@ -92,11 +94,12 @@ struct Schema {
   int32_t category_field = -1;
   int32_t begin_field = -1;  // when the event began, or was
   int32_t end_field = -1;
-  uint64_t clock = 0;       // that these times are in (agent/clocks.h)
-  bool partial = false;     // has fields that cannot be recorded
-  bool plain = false;       // all 8 bytes wide and in order: copied as they are
-  bool is_union = false;    // all are parts
-  uint32_t enum_bytes = 0;  // not 0: an enumeration, an integer of this size
+  uint64_t clock = 0;        // that these times are in (agent/clocks.h)
+  bool partial = false;      // has fields that cannot be recorded
+  bool plain = false;        // all 8 bytes wide and in order: copied as they are
+  bool is_union = false;     // all are parts
+  uint32_t enum_bytes = 0;   // not 0: an enumeration, an integer of this size
+  uint32_t enumeration = 0;  // of its names, 0: none are known
   Field fields[kMaxSchemaFields];
   Part parts[kMaxSchemaParts];
   uint32_t part_names[kMaxSchemaParts];  // string ids of the groups' schemas

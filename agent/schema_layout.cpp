@@ -71,6 +71,7 @@ class Layout {
       }
       Entry(static_cast<uint32_t>(i));
     }
+    AddEnumNames();
     const bool sized = (attributes_.fieldMask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE) != 0;
     schema_->static_bytes =
         sized && !dynamic_ ? static_cast<uint32_t>(attributes_.payloadStaticSize) : Bytes();
@@ -122,6 +123,7 @@ class Layout {
       taken = Value(entry, number, true);
     } else if (inner != nullptr && inner->enum_bytes != 0) {
       taken = Value(entry, {inner->enum_bytes, IntegerOf(inner->enum_bytes)}, true);
+      if (schema_->field_count != fields) enumerations_[fields] = inner->enumeration;
     } else {
       taken = inner != nullptr && Structure(entry, *inner);
     }
@@ -138,6 +140,18 @@ class Layout {
       TakeRole(entry, TypeOf(field.source), static_cast<int32_t>(fields));
     } else if (schema_->part_count == parts + 1) {
       places_[i] = {Reference::kPart, Source::kUint64, parts};
+    }
+  }
+
+  // After all entries, so that no room is taken from them: "operation.name" beside "operation".
+  void AddEnumNames() {
+    const uint32_t count = schema_->field_count;
+    for (uint32_t i = 0; i < count && schema_->field_count < kMaxSchemaFields; ++i) {
+      if (enumerations_[i] == 0) continue;
+      const Field& field = schema_->fields[i];
+      schema_->fields[schema_->field_count++] = {InternJoined(field.name, '.', InternText("name")),
+                                                 field.offset, field.bytes, Source::kEnumName,
+                                                 enumerations_[i]};
     }
   }
 
@@ -286,9 +300,12 @@ class Layout {
     bool all = !inner.partial;
     for (uint32_t k = 0; k < inner.field_count; ++k) {
       const Field& field = inner.fields[k];
+      if (field.source == Source::kEnumName) continue;
       const uint32_t name = InternJoined(outer_name, '.', field.name);
       if (single && !schema_->is_union) {
+        const uint32_t at = schema_->field_count;
         all &= AddField(name, offset + field.offset, field.bytes, field.source);
+        if (schema_->field_count != at) enumerations_[at] = EnumerationOf(inner, field);
         continue;
       }
       // An element's fields lie within it: only embedded ones can be told apart by their offsets.
@@ -337,6 +354,17 @@ class Layout {
     }
     if (counted && whole.where == Part::kHere) lost_ = true;  // parts that follow need its end
     return all;
+  }
+
+  // Whose value the field of the schema is, 0: of none.
+  static uint32_t EnumerationOf(const Schema& schema, const Field& value) {
+    for (uint32_t i = 0; i < schema.field_count; ++i) {
+      const Field& field = schema.fields[i];
+      if (field.source == Source::kEnumName && field.offset == value.offset) {
+        return field.enumeration;
+      }
+    }
+    return 0;
   }
 
   // Entries that lengths and selectors name become places. What has none cannot be recorded.
@@ -423,6 +451,7 @@ class Layout {
   uint32_t entry_ = 0;  // its index
   uint32_t selector_ = kMaxEntries;
   Reference places_[kMaxEntries] = {};
+  uint32_t enumerations_[kMaxSchemaFields] = {};  // by field
 };
 
 }  // namespace

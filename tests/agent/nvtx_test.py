@@ -45,6 +45,12 @@ class Nvtx(EndToEnd):
         self.assertEqual(
             self.column("SELECT name FROM event WHERE json_extract(payload, '$.fixed[2]') = -3"),
             ["arrays"])
+        self.assertEqual(
+            self.column("SELECT json_extract(payload, '$.\"operation.name\"') FROM event "
+                        "WHERE json_extract(payload, '$.operation') = 2"), ["Max"])
+        self.assertEqual(payload("a mode"), {
+            "narrow": -1, "narrow.name": "unknown", "flags": 5, "flags.name": "read|execute",
+            "other": 7, "other.name": None})
 
     def test_events_and_samples_of_the_past_lie_in_order_on_the_timeline(self):
         self.after("nvtx_extensions", "event_batch", "counter_batch")

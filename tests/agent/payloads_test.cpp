@@ -74,7 +74,17 @@ TEST_F(Payloads, SeveralOfOneEvent_MayPointIntoEachOther) {
 TEST_F(Payloads, ChosenIdsAndEnumerations_AreFoundAsNcclMakesThem) {
   EXPECT_THAT(Of("all-reduce"),
               UnorderedElementsAre(Pair("communicator", "2748"), Pair("bytes", "4096"),
-                                   Pair("operation", "2")));
+                                   Pair("operation", "2"), Pair("operation.name", "Max")));
+}
+
+TEST_F(Payloads, NamesOfEnumerations_StandBesideTheirValues) {
+  EXPECT_THAT(Of("a mode"),
+              UnorderedElementsAre(Pair("narrow", "-1"), Pair("narrow.name", "unknown"),
+                                   Pair("flags", "5"), Pair("flags.name", "read|execute"),
+                                   Pair("other", "7"), Pair("other.name", "")));
+  EXPECT_THAT(Of("a mode within"),
+              ::testing::IsSupersetOf({Pair("mode.narrow", "3"), Pair("mode.narrow.name", "third"),
+                                       Pair("mode.flags.name", "write")}));
 }
 
 TEST_F(Payloads, WideTexts_BecomeUtf8) {

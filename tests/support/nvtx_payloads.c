@@ -223,6 +223,53 @@ static void Several(void) {
   Mark("an address of nothing", bad, 3);
 }
 
+// An enumeration of one byte, and one of flags; names from a buffer that is used again.
+static void Named(void) {
+  char third[8] = "third";
+  const nvtxPayloadEnum_t narrow[] = {{"unknown", (uint64_t)-1, 0}, {third, 3, 0}};
+  const nvtxPayloadEnum_t flags[] = {{"read", 1, 1}, {"write", 2, 1}, {"execute", 4, 1}};
+  nvtxPayloadEnumAttr_t attr;
+  memset(&attr, 0, sizeof(attr));
+  attr.fieldMask = NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME | NVTX_PAYLOAD_ENUM_ATTR_FIELD_ENTRIES |
+                   NVTX_PAYLOAD_ENUM_ATTR_FIELD_NUM_ENTRIES | NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE;
+  attr.name = "narrow";
+  attr.entries = narrow;
+  attr.numEntries = 2;
+  attr.sizeOfEnum = 1;
+  const uint64_t narrow_id = nvtxPayloadEnumRegister(domain, &attr);
+  attr.name = "flags";
+  attr.entries = flags;
+  attr.numEntries = 3;
+  attr.sizeOfEnum = 4;
+  const uint64_t flags_id = nvtxPayloadEnumRegister(domain, &attr);
+  strcpy(third, "gone");
+  struct Mode {
+    int8_t narrow;
+    uint32_t flags;
+    int8_t other;
+  };
+  const nvtxPayloadSchemaEntry_t entries[] = {
+      Entry("narrow", narrow_id, 0, 0), EntryAt("flags", flags_id, offsetof(struct Mode, flags)),
+      EntryAt("other", narrow_id, offsetof(struct Mode, other))};
+  const uint64_t id = Register("Mode", NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 0, sizeof(struct Mode),
+                               ENTRIES(entries), 0);
+  const struct Mode mode = {-1, 5, 7};
+  MarkOne("a mode", id, &mode, sizeof(mode));
+
+  struct Outer {
+    uint64_t first;
+    struct Mode mode;
+  };
+  const nvtxPayloadSchemaEntry_t outer_entries[] = {
+      Entry("first", NVTX_PAYLOAD_ENTRY_TYPE_UINT64, 0, 0),
+      EntryAt("mode", id, offsetof(struct Outer, mode))};
+  const struct Outer outer = {1, {3, 2, 3}};
+  MarkOne("a mode within",
+          Register("Outer", NVTX_PAYLOAD_SCHEMA_TYPE_STATIC, 0, sizeof(struct Outer),
+                   ENTRIES(outer_entries), 0),
+          &outer, sizeof(outer));
+}
+
 // As NCCL does it: chosen ids, and an enumeration among the types.
 static void Chosen(void) {
   static const nvtxPayloadEnum_t values[] = {{"Sum", 0, 0}, {"Max", 2, 0}};
@@ -283,6 +330,7 @@ int main(void) {
   Unions();
   Several();
   Chosen();
+  Named();
   Texts();
   return 0;
 }
