@@ -224,7 +224,8 @@ bool PayloadWords::AddGroup(uint32_t schema, const Part& part, const Values& val
   if (part.source == Source::kTextInPlace) {
     if (count_ == kMaxPayloadWords) return --count_, false;
     const uint64_t bytes = std::min<uint64_t>(values.count, kMaxStringBytes + 1);
-    words_[count_++] = InternBytes(values.at, strnlen(values.at, bytes));
+    // No text may stand at a null address.
+    words_[count_++] = bytes == 0 ? 0 : InternBytes(values.at, strnlen(values.at, bytes));
     *header = uint64_t{1} << 32 | schema;
     return true;
   }

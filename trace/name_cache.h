@@ -75,7 +75,11 @@ inline const char* CopyNearPageEnd(const char* text, char (&copy)[48]) {
   return copy;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifndef __has_feature  // which clang has, in place of the other
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 inline constexpr uintptr_t kWideReadRoom = 4097;  // never: reads past the end are errors there
 #else
 inline constexpr uintptr_t kWideReadRoom = 32;
