@@ -101,6 +101,10 @@ Result<std::shared_ptr<const Catalog>> ReadCatalog(const Store& store, const std
   if (status) status = Take(GivenStreams(store, source.threads), catalog->given_streams);
   if (!status) return status.error();
 
+  const Result<std::vector<SymbolRow>> symbols = store.Symbols();
+  if (!symbols) return symbols.error();
+  for (const SymbolRow& symbol : *symbols) catalog->symbols[symbol.string_id] = symbol.mangled;
+
   const Result<std::vector<SettingRow>> settings = store.Settings(run_id);
   if (!settings) return settings.error();
   for (const SettingRow& setting : *settings) {

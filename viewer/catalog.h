@@ -32,6 +32,7 @@ struct Catalog {
   Vocabulary words;
   // Streams (ids of threads) that are the worker's whom a mapping gave them, whoever launches.
   std::set<int64_t> given_streams;
+  std::unordered_map<uint32_t, std::string> symbols;  // by name of C++: what compilers write
   // By track, and by session and the system's id: places in `threads`.
   std::unordered_map<int64_t, size_t> thread_of_track;
   std::map<std::pair<std::string, int64_t>, size_t> thread_of_tid;

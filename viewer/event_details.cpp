@@ -305,6 +305,9 @@ Result<std::optional<EventDetails>> FindDetails(const Store& store, ChunkCache& 
         Result<std::string> name = store.String(event.name);
         if (!name) return name.error();
         details.name = *name;
+        if (const auto symbol = catalog.symbols.find(event.name); symbol != catalog.symbols.end()) {
+          details.fields.emplace_back("mangled", symbol->second);
+        }
         const ThreadRow* thread = catalog.ThreadOf(track);
         details.place = thread == nullptr ? "" : NameOf(*thread);
         const ThreadRow* launcher =

@@ -62,6 +62,14 @@ TEST_F(Looks, ColoursOfTheProgramAreKept) {
   EXPECT_EQ(bars[2].colour, 0u);
 }
 
+TEST_F(Looks, NameOfCppHasWhatTheCompilerWroteInItsDetails) {
+  Add(kStream, "cuda", Category::kNone, "gemm(float*)", 0, 10);
+  Add(kStream, "cuda", Category::kNone, "memset", 20, 30);
+  ASSERT_TRUE(store_->Put(SymbolRow{*store_->Intern("gemm(float*)"), "_Z4gemmPf"}).ok());
+  EXPECT_EQ(Field(*Details(kStream, "gemm(float*)"), "mangled"), "_Z4gemmPf");
+  EXPECT_EQ(Field(*Details(kStream, "memset"), "mangled"), "no field");
+}
+
 TEST_F(Looks, BlueThatPyPIsNvtxGivesToAllIsNoChoice) {
   Add(7, "", Category::kNone, "default", 0, 10, {{"nvtx.color", {0x000000ff}}});
   Add(7, "", Category::kNone, "chosen", 10, 20, {{"nvtx.color", {0xff0000ff}}});

@@ -47,7 +47,8 @@ class Looks {
     static constexpr const char* kStages[] = {"queued", "encode", "wire",
                                               "decode", "apply",  "receive"};
     const std::string name = context_.Name(bar.name);
-    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), 0, name, name};
+    const std::string shown = context_.Label(bar.name, name);
+    Look look{RangeColour(bar.category, name, context_.LinkIndex(name)), 0, shown, shown};
     if (bar.colour != 0 && view_.program_colours) look.colour = Visible(bar.colour);
     const auto category = static_cast<Category>(bar.category);
     if (category == Category::kTransfer && bar.stage < std::size(kStages)) {
@@ -83,6 +84,7 @@ class Looks {
 
 void Tooltip(const std::vector<std::string>& lines) {
   ImGui::BeginTooltip();
+  ImGui::PushTextWrapPos(ImGui::GetFontSize() * 50);  // names of C++ have thousands of letters
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i == 0) {
       ImGui::TextUnformatted(lines[i].c_str());
@@ -90,6 +92,7 @@ void Tooltip(const std::vector<std::string>& lines) {
       ImGui::TextDisabled("%s", lines[i].c_str());
     }
   }
+  ImGui::PopTextWrapPos();
   ImGui::EndTooltip();
 }
 
@@ -258,6 +261,7 @@ void DrawBars(const LaneCanvas& canvas, const Lane& lane, const LanePicture& pic
     std::vector<std::string> lines = {looks.Of(*hovered).label};
     if (hovered->events == 1) {
       context.hovered = EventKey{canvas.lane, hovered->begin_ns, hovered->end_ns, hovered->name};
+      if (context.IsSymbol(hovered->name)) lines.push_back(context.Name(hovered->name));
       lines.push_back(FormatDuration(length));
       lines.push_back("click for details");
     } else {

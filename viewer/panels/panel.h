@@ -45,6 +45,9 @@ struct PanelContext {
 
   float scale() const { return gui->scale(); }
   std::string Name(uint32_t id) const;
+  // The name as there is room for it, and whether that is not all of it.
+  std::string Label(uint32_t id, const std::string& name) const;
+  bool IsSymbol(uint32_t id) const;
   size_t LinkIndex(const std::string& link) const;
 };
 

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "viewer/format.h"
 #include "viewer/panels/batch.h"
 #include "viewer/panels/panel.h"
@@ -84,10 +82,17 @@ void DrawStatistics(PanelContext& context, View& view) {
         own ? Visible(row.look.colour)
             : RangeColour(row.look.category, row.name, context.LinkIndex(row.name)));
     ImGui::SetCursorPosX(ImGui::GetCursorPosX() + 14 * scale);
-    const std::string name = fmt::format("{}", row.name);
+    const std::string name = context.Label(row.name_id, row.name);
     const std::string group = GroupOf(row.look.category);
     const float room = ImGui::GetContentRegionAvail().x;
     ImGui::TextUnformatted(FitText(context.gui->fonts().text, name, room).c_str());
+    if (name != row.name && ImGui::IsItemHovered()) {
+      ImGui::BeginTooltip();
+      ImGui::PushTextWrapPos(ImGui::GetFontSize() * 50);
+      ImGui::TextUnformatted(row.name.c_str());
+      ImGui::PopTextWrapPos();
+      ImGui::EndTooltip();
+    }
     ImGui::SameLine(0, 6 * scale);
     ImGui::TextDisabled(
         "%s", FitText(context.gui->fonts().text, group, ImGui::GetContentRegionAvail().x).c_str());
