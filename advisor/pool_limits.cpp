@@ -67,11 +67,10 @@ std::string PoolLimits::WhyNot(const Model& now, const Model& changed) const {
   }
   const std::string& compute = pools_.at(now.compute.name).device_type;
   const std::string& update = pools_.at(now.update.name).device_type;
-  const bool moved = (changed.compute.workers > now.compute.workers &&
-                      changed.update.workers < now.update.workers) ||
-                     (changed.compute.workers < now.compute.workers &&
-                      changed.update.workers > now.update.workers);
-  if (!moved || compute.empty() || update.empty() || compute == update) return "";
+  const int64_t more_compute = changed.compute.workers - now.compute.workers;
+  const int64_t more_update = changed.update.workers - now.update.workers;
+  if (more_compute * more_update >= 0 || compute.empty() || update.empty() || compute == update)
+    return "";
   return fmt::format("workers of {} have devices of type {}, those of {} {}: they exchange none",
                      now.compute.name, compute, now.update.name, update);
 }

@@ -17,13 +17,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostCommand = 60;
 
-// Control characters in names of the job would move the terminal's cursor.
-std::string Plain(std::string text, size_t most) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text.size() <= most ? text : text.substr(0, most) + " ...";
-}
-
 uint64_t BytesNotStored(const SessionReader& session, const SessionState& state) {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < state.slots_used; ++i) {
@@ -40,6 +33,8 @@ std::string Line(const fs::path& path) {
   if (!session.ok()) return fmt::format("  cannot be read: {}\n", session.error().message);
   const auto state = session->State();
   if (!state.ok()) return fmt::format("  cannot be read: {}\n", state.error().message);
+  std::string command = session->head().command;
+  if (command.size() > kMostCommand) command = PlainText(command.substr(0, kMostCommand)) + " ...";
   const bool alive = session->WriterAlive();
   const bool off = state->agent_off != AgentOff::kNo;
   std::string said = off ? AgentOffText(state->agent_off) : "";
@@ -58,7 +53,7 @@ std::string Line(const fs::path& path) {
                      : alive        ? "recorded"
                      : state->ended ? "exited"
                                     : "killed",
-                     Plain(session->head().command, kMostCommand), said.empty() ? "" : ": ", said);
+                     command, said.empty() ? "" : ": ", said);
 }
 
 }  // namespace
@@ -81,7 +76,7 @@ std::string SessionList(const fs::path& folder) {
   std::string text;
   for (const fs::path& path : RunFolder::SessionsIn(folder)) text += Line(path);
   for (const RunFolder::Note& note : RunFolder::NotesIn(folder)) {
-    text += fmt::format("  {:<10} {:<10} {}\n", Plain(note.pid, 10), "OFF", Plain(note.why, 512));
+    text += fmt::format("  {:<10} {:<10} {}\n", note.pid, "OFF", note.why);
   }
   return text;
 }

@@ -14,6 +14,7 @@
 
 #include "trace/run_directory.h"
 #include "trace/session_format.h"
+#include "trace/session_reader.h"
 
 namespace poolscope {
 
@@ -135,8 +136,8 @@ std::vector<RunFolder::Note> RunFolder::NotesIn(const std::filesystem::path& fol
     const std::string name = path.stem().string();
     const size_t dot = name.find('.');
     if (bytes > 0 && dot != std::string::npos) {
-      notes.push_back({path, name.substr(0, dot), name.substr(dot + 1),
-                       std::string(why, static_cast<size_t>(bytes)),
+      notes.push_back({path, PlainText(name.substr(0, dot)), PlainText(name.substr(dot + 1)),
+                       PlainText({why, static_cast<size_t>(bytes)}),
                        int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec});
     }
   }
