@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "agent/clocks.h"
+#include "agent/enumerations.h"
 #include "agent/payload_words.h"
 #include "agent/process.h"
 #include "agent/registry.h"
@@ -119,12 +120,18 @@ void Register(Input& input) {
   known.push_back(schema);
 }
 
-// An enumeration is a number of some bytes.
 void RegisterEnumeration(Input& input) {
   Schema schema;
   memset(static_cast<void*>(&schema), 0, sizeof(schema));
   schema.message_field = schema.category_field = schema.begin_field = schema.end_field = -1;
   schema.enum_bytes = 1u << (input.Byte() & 3);
+  std::vector<nvtxPayloadEnum_t> entries(input.Byte() & 15);
+  for (nvtxPayloadEnum_t& entry : entries) {
+    entry = {(input.Byte() & 1) != 0 ? "entry" : nullptr, input.Number(),
+             static_cast<int8_t>(input.Byte() & 1)};
+  }
+  schema.enumeration =
+      RememberEnumeration(entries.empty() ? nullptr : entries.data(), entries.size());
   known.push_back(schema);
 }
 
