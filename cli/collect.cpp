@@ -57,6 +57,7 @@ int Collect(const Arguments& arguments) {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // the store then says that it cannot grow
 
   const bool terminal = isatty(STDERR_FILENO) == 1;
   bool progress = false;

@@ -114,6 +114,7 @@ class CollectorChild {
     sigaction(SIGTERM, &action, nullptr);
     signal(SIGINT, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);  // the store then says that it cannot grow
     signal(SIGTTOU, SIG_IGN);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     close(ready[0]);

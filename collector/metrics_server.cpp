@@ -43,8 +43,11 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const MetricsAddress
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   });
-  server.new_task_queue = [] { return new httplib::ThreadPool(2); };
-  server.set_read_timeout(5);
+  // A connection takes a thread while it lasts, so none lasts: idle ones must not starve a scrape.
+  server.new_task_queue = [] { return new httplib::ThreadPool(8); };
+  server.set_keep_alive_max_count(1);
+  server.set_keep_alive_timeout(1);
+  server.set_read_timeout(1);
   server.set_payload_max_length(4096);
   server.Get("/metrics", [&metrics](const httplib::Request&, httplib::Response& response) {
     response.set_content(metrics.Serialize(), "text/plain; version=0.0.4; charset=utf-8");

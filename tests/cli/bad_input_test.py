@@ -198,6 +198,12 @@ class BadInput(EndToEnd):
         finally:
             subprocess.run(["umount", "-l", str(full)], check=True)
 
+    def test_file_size_limit_below_a_store_is_said(self):
+        for command in ("run --store {} -- echo ran", "collect --store {}"):
+            store = str(self.folder / f"{command.split()[0]}.db")
+            self.expect(["sh", "-c", f"ulimit -f 10; exec {POOLSCOPE} {command.format(store)}"], 1,
+                        store, "input/output error")
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to mount a tmpfs")
     def test_store_that_fills_up_leaves_the_job_alone_and_the_store_whole(self):
         full = self.folder / "full"

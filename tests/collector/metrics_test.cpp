@@ -1,7 +1,9 @@
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "collector/collector.h"
 #include "collector/metrics_server.h"
@@ -140,6 +143,23 @@ TEST_F(Endpoint, PromtoolFindsNothingToSay) {
       "promtool check metrics < " + file.string() + " > " + file.string() + ".out 2>&1";
   EXPECT_EQ(std::system(command.c_str()), 0) << ReadFile(file.string() + ".out");
   EXPECT_EQ(ReadFile(file.string() + ".out"), "");
+}
+
+TEST_F(Endpoint, IdleConnections_DoNotKeepAScrapeWaiting) {
+  std::vector<int> idle;
+  for (int i = 0; i < 16; ++i) {
+    idle.push_back(socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(idle.back(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  httplib::Client client("127.0.0.1", server_->port());
+  client.set_read_timeout(20);  // they took 40 s
+  const auto response = client.Get("/healthz");
+  EXPECT_TRUE(response && response->body == "ok\n");
+  for (const int connection : idle) close(connection);
 }
 
 TEST_F(Endpoint, PortInUse_IsSaidInOneLine) {
