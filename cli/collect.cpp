@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ int Collect(const Arguments& arguments) {
     for (const uint32_t owner : options.owners) {
       options.run_folders.push_back(DefaultRunFolder(owner));
     }
+    const char* set = std::getenv("POOLSCOPE_RUN_DIR");  // where this user's jobs put theirs
+    if (set != nullptr && *set != 0) options.run_folders.front() = set;
   }
 
   struct sigaction action = {};
@@ -103,8 +106,9 @@ void AddCollectCommand(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("FILE");
   command
-      ->add_option("--run-dir", arguments->run_dir,
-                   "folder of the session files (default /dev/shm/poolscope-<uid>)")
+      ->add_option(
+          "--run-dir", arguments->run_dir,
+          "folder of the session files (default $POOLSCOPE_RUN_DIR, else /dev/shm/poolscope-<uid>)")
       ->type_name("DIR");
   AddCollectorFlags(*command, arguments->pools, arguments->metrics);
   command->add_option("--user", arguments->users, "as root: also read this user's sessions")

@@ -44,9 +44,9 @@ class Env(EndToEnd):
 
         self.run_program(["sh", "-euc", f'eval "$({POOLSCOPE} env --run-dir {self.shm})"\n'
                                         f"{shlex.join(FORK)} & {shlex.join(FORK)}; wait"])
-        collector = self.start([POOLSCOPE, "collect", "--store", self.store, "--run-dir",
-                                str(self.shm)])
-        self.assertTrue(collector.stdout.readline().startswith("collecting"))
+        collector = self.start([POOLSCOPE, "collect", "--store", self.store],
+                               env=clean_environment(POOLSCOPE_RUN_DIR=str(self.shm)))
+        self.assertTrue(collector.stdout.readline().startswith(f"collecting from {self.shm} to"))
         collector.terminate()
         collector.communicate(timeout=60)
         self.assertEqual(self.value("SELECT count(*) FROM process"), 4)
