@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "advisor/run_data.h"
 #include "advisor/search.h"
 #include "advisor/window_totals.h"
+#include "store/symbol_label.h"
 
 namespace poolscope {
 namespace {
@@ -65,7 +67,7 @@ void AddSteps(const RunData& run, const AnalysedSpan& span, Report& report) {
 
 // What a job recorded that said nothing of pools: "230 ranges on 4 threads, most time in 'a', 'b'".
 std::string Recorded(const Store& store, const RunData& run) {
-  constexpr size_t kNamed = 4;
+  constexpr size_t kNamed = 4, kMostLabel = 80;
   std::map<uint32_t, int64_t> time;  // by name
   int64_t ranges = 0;
   const auto tracks = store.Tracks(run.run.run_id);
@@ -83,10 +85,16 @@ std::string Recorded(const Store& store, const RunData& run) {
   std::vector<std::pair<int64_t, uint32_t>> longest;
   for (const auto& [name, ns] : time) longest.emplace_back(ns, name);
   std::sort(longest.rbegin(), longest.rend());
+  std::set<uint32_t> symbols;
+  if (const auto rows = store.Symbols(); rows) {
+    for (const SymbolRow& row : *rows) symbols.insert(row.string_id);
+  }
   std::string text;
   for (size_t i = 0; i < std::min(kNamed, longest.size()); ++i) {
     const auto name = store.String(longest[i].second);
-    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", name ? *name : "?");
+    std::string shown = name ? *name : "?";
+    if (symbols.count(longest[i].second) != 0) shown = SymbolLabel(shown, kMostLabel);
+    text += fmt::format("{}'{}'", i == 0 ? "" : ", ", shown);
   }
   return fmt::format("{} ranges on {} thread{} were recorded, most time in {}", ranges,
                      run.threads.size(), run.threads.size() == 1 ? "" : "s", text);

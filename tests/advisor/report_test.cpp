@@ -150,13 +150,18 @@ TEST_F(ReportOf, RangesOfNoPool_AreNamedWithTheRemedy) {
     event.duration_ns = duration;
     batch.events.push_back(event);
   }
+  batch.events.push_back(batch.events.front());
+  batch.events.back().name = *store.Intern("void a::gemm<b::half>(float*)");
+  ASSERT_TRUE(store.Put(SymbolRow{batch.events.back().name, "_ZN1a4gemmIN1b4halfEEEvPf"}).ok());
+  batch.events.back().start_ns = 9000;
+  batch.events.back().duration_ns = 700;
   ASSERT_TRUE(store.Append(*track, batch).ok());
   const Report report = Build(store);
   Checked(report);
   EXPECT_THAT(report.unseen, ::testing::Contains(HasSubstr("--pools")));
   EXPECT_THAT(report.unseen,
-              ::testing::Contains("3 ranges on 1 thread were recorded, most time in 'rollout', "
-                                  "'log'"));
+              ::testing::Contains("4 ranges on 1 thread were recorded, most time in 'rollout', "
+                                  "'gemm<half>', 'log'"));
 }
 
 // A mapped job: its waits name no message, so that nobody knows whether the link is to blame.

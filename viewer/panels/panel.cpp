@@ -1,6 +1,6 @@
 #include "viewer/panels/panel.h"
 
-#include "viewer/symbol_label.h"
+#include "store/symbol_label.h"
 
 namespace poolscope {
 

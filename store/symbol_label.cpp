@@ -1,4 +1,4 @@
-#include "viewer/symbol_label.h"
+#include "store/symbol_label.h"
 
 #include <cctype>
 
