@@ -207,7 +207,7 @@ Result<Collector::Drained> Collector::Drain() {
     run->round_saved = false;
   }
   for (auto& [path, session] : sessions_) {
-    auto round = session.drain->Drain(*store_, session.run->windows.closed_ns());
+    auto round = session.drain->Drain(*store_, session.run->windows.builder());
     if (!round.ok()) {
       // A session that cannot be read any more (truncated, sabotaged) must not stop the others.
       if (!session.drain->unreadable()) return fail(round.error());

@@ -13,6 +13,15 @@ int64_t Overlap(int64_t a0, int64_t a1, int64_t b0, int64_t b1) {
 
 }  // namespace
 
+void WaitParts::AddTo(WorkerLinkWindowRow& row) const {
+  row.upstream_busy_ns += upstream_busy_ns;
+  row.queued_ns += queued_ns;
+  row.encode_ns += encode_ns;
+  row.wire_ns += wire_ns;
+  row.decode_ns += decode_ns;
+  row.unattributed_ns += unattributed_ns;
+}
+
 WaitParts MessageLife::Split(int64_t begin_ns, int64_t end_ns) const {
   WaitParts parts;
   const Span& queued = stages[static_cast<size_t>(Stage::kQueued)];

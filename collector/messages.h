@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "collector/activity.h"
+#include "store/rows.h"
 
 namespace poolscope {
 
@@ -20,6 +21,7 @@ struct WaitParts {
   int64_t unattributed_ns = 0;  // after it arrived, or the message is not known
 
   int64_t link_ns() const { return queued_ns + encode_ns + wire_ns + decode_ns; }
+  void AddTo(WorkerLinkWindowRow& row) const;
 };
 
 // When each stage of a message began and ended. Zero end: not seen.

@@ -33,7 +33,7 @@ class RunWindows {
   // `last` all of them up to `now_ns`. The rows stay in closed() until the next call.
   Status Save(Store& store, int64_t now_ns, bool last);
 
-  int64_t closed_ns() const { return builder_.closed_ns(); }
+  const WindowBuilder& builder() const { return builder_; }
   const std::vector<WindowRows>& closed() const { return closed_; }
   const std::vector<StepRow>& steps() const { return saved_steps_; }
   const std::vector<CollectiveWindowRow>& collectives() const { return saved_collectives_; }

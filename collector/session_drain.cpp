@@ -60,9 +60,9 @@ Status SessionDrain::LoadWorkers(const Store& store) {
   return {};
 }
 
-Result<SessionDrain::Round> SessionDrain::Drain(Store& store, int64_t closed_ns) {
+Result<SessionDrain::Round> SessionDrain::Drain(Store& store, const WindowBuilder& windows) {
   Round round;
-  round.closed_ns = closed_ns;
+  round.windows = &windows;
   if (finished()) return round;
   const bool alive = reader_.WriterAlive();  // before the reads: what is dead writes no more
   auto state = reader_.State();
@@ -311,9 +311,11 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
   if (of_lane) {
     if (auto found = FindWorker(store, record.lane, thread, activity); !found.ok()) return found;
     // What was in the table of open ranges counted as such in windows that are closed.
-    if (activity.worker >= 0 && activity.begin_ns < round.closed_ns && ended_operation_ == 0) {
-      losses_.Count(LossCause::kLate, activity.begin_ns,
-                    std::min(activity.end_ns, round.closed_ns));
+    const int64_t late_before_ns = ended_operation_ != 0 ? INT64_MIN
+                                   : activity.on_device ? round.windows->LateBefore(activity.worker)
+                                                        : round.windows->closed_ns();
+    if (activity.worker >= 0 && activity.begin_ns < late_before_ns) {
+      losses_.Count(LossCause::kLate, activity.begin_ns, std::min(activity.end_ns, late_before_ns));
     }
   }
   if (nccl) {

@@ -22,6 +22,7 @@
 #include "collector/sampled_devices.h"
 #include "collector/session_clock.h"
 #include "collector/session_losses.h"
+#include "collector/windows.h"
 #include "store/store.h"
 #include "trace/session_reader.h"
 
@@ -34,7 +35,7 @@ namespace poolscope {
 class SessionDrain {
  public:
   struct Round {
-    int64_t closed_ns = 0;  // the run's windows up to here were closed before
+    const WindowBuilder* windows = nullptr;
     uint64_t events = 0;
     uint64_t bytes = 0;
     double fill = 0;                   // of the fullest ring, before the round; 0..1
@@ -76,8 +77,8 @@ class SessionDrain {
   bool unreadable() const { return unreadable_; }
 
   double Fill() const;  // of the fullest ring now
-  // `closed_ns`: the run's windows are closed up to there; what a lane brings of them is late.
-  Result<Round> Drain(Store& store, int64_t closed_ns);
+  // `windows` of the run say what a lane brings too late.
+  Result<Round> Drain(Store& store, const WindowBuilder& windows);
   Status Release();
   Status SetRingMode(RingMode mode) const { return reader_.SetRingMode(mode); }
 

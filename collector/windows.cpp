@@ -8,14 +8,7 @@
 namespace poolscope {
 namespace {
 
-// How long messages and unattributed waits are remembered.
-constexpr int64_t kMemoryNs = 120'000'000'000;
 constexpr size_t kMaxPending = 100'000;
-
-template <typename T, typename Gone>
-void EraseIf(std::vector<T>& items, Gone gone) {
-  items.erase(std::remove_if(items.begin(), items.end(), gone), items.end());
-}
 
 // Length of the union of spans within [begin, end).
 int64_t UnionNs(std::vector<std::pair<int64_t, int64_t>>& spans, int64_t begin, int64_t end) {
@@ -30,34 +23,6 @@ int64_t UnionNs(std::vector<std::pair<int64_t, int64_t>>& spans, int64_t begin, 
     upto = b;
   }
   return covered;
-}
-
-WorkerLinkWindowRow* FindRow(std::vector<WorkerLinkWindowRow>& rows, const std::string& pool,
-                             int64_t index, const std::string& link) {
-  for (WorkerLinkWindowRow& row : rows) {
-    if (row.worker_index == index && row.pool == pool && row.link == link) return &row;
-  }
-  return nullptr;
-}
-
-void AddParts(const WaitParts& parts, WorkerLinkWindowRow& row) {
-  row.upstream_busy_ns += parts.upstream_busy_ns;
-  row.queued_ns += parts.queued_ns;
-  row.encode_ns += parts.encode_ns;
-  row.wire_ns += parts.wire_ns;
-  row.decode_ns += parts.decode_ns;
-  row.unattributed_ns += parts.unattributed_ns;
-}
-
-// The begin of a range may move by some ns between two looks: the clock's timeline is refined.
-constexpr int64_t kSameNs = 2000;
-
-// Whether the activity is the wait that began so, of which [from_ns, until_ns) is a piece.
-bool SameWait(const Activity& activity, int link, int64_t begin_ns, int64_t from_ns,
-              int64_t until_ns) {
-  return activity.category == Category::kWaitLink && activity.link == link &&
-         (std::abs(activity.begin_ns - begin_ns) <= kSameNs ||
-          (activity.operation && activity.begin_ns < until_ns && activity.end_ns > from_ns));
 }
 
 }  // namespace
@@ -154,6 +119,7 @@ void WindowBuilder::Add(const Activity& activity) {
   if (activity.end_ns > worker.end_ns) worker.end_ns = INT64_MAX;
   worker.activities.push_back(activity);
   worker.discarded.push_back(false);
+  if (activity.on_device && activity.begin_ns < closed_ns_) MarkLate(activity);
 }
 
 void WindowBuilder::Add(const DepthSample& sample, const std::string& source) {
@@ -219,6 +185,7 @@ std::vector<WindowRows> WindowBuilder::Close(int64_t until_ns, bool last) {
     CloseOne(begin, end, out);
     closed_ns_ = end;
   }
+  CountLate(out);
   SettlePending(out);
   Prune();
   return out;
@@ -228,33 +195,13 @@ void WindowBuilder::CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>
   WindowRows rows;
   rows.start_ns = begin;
   rows.window_ns = end - begin;
-  std::map<int, std::vector<Activity>> open_of;  // by worker
-  for (const auto& [source, activities] : open_) {
-    for (const Activity& activity : activities) {
-      if (activity.on_thread && activity.worker >= 0) open_of[activity.worker].push_back(activity);
-    }
-  }
   for (int id = 0; id < static_cast<int>(workers_.size()); ++id) {
     const Worker& worker = workers_[static_cast<size_t>(id)];
     if (worker.first_ns >= end || worker.end_ns <= begin) continue;
     const int64_t from = begin > first_ns_ ? std::max(begin, worker.first_ns) : begin;
-    CloseWorker(id, from, std::min(end, worker.end_ns), open_of[id], rows);
+    CloseWorker(id, from, std::min(end, worker.end_ns), OpenOf(id), rows);
   }
-  for (const auto& [name, pool] : model_.pools()) {
-    PoolWindowRow row{model_.run_id(), name, begin, end - begin};
-    double busy = 0;
-    double wall = 0;
-    for (const WorkerWindowRow& worker : rows.workers) {
-      if (worker.pool != name) continue;
-      ++row.workers;
-      wall += static_cast<double>(worker.window_ns);
-      busy += static_cast<double>(worker.state_ns[static_cast<size_t>(State::kBusy)] +
-                                  worker.state_ns[static_cast<size_t>(State::kBusyDiscarded)]);
-    }
-    if (row.workers == 0) continue;
-    row.busy_ratio = busy / wall;
-    rows.pools.push_back(row);
-  }
+  FillPools(rows);
   CloseLinks(begin, end, rows);
   FillShares(rows);
 
@@ -263,7 +210,7 @@ void WindowBuilder::CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>
   for (const auto& entry : versions_) {
     if (newer(entry)) newest_version_ = std::max(newest_version_, entry.second);
   }
-  EraseIf(versions_, newer);
+  std::erase_if(versions_, newer);
   const auto sums = version_sums_.find(bucket);
   if (newest_version_ >= 0 || sums != version_sums_.end()) {
     VersionWindowRow row{model_.run_id(), begin, end - begin,
@@ -277,8 +224,37 @@ void WindowBuilder::CloseOne(int64_t begin, int64_t end, std::vector<WindowRows>
     rows.version = row;
   }
   if (rows.workers.empty() && rows.links.empty() && !rows.version.has_value()) return;
-  if (!pending_.empty() && pending_.back().window_ns == begin) recent_[begin] = rows;
+  recent_[begin] = rows;
   out.push_back(std::move(rows));
+}
+
+std::vector<Activity> WindowBuilder::OpenOf(int worker) const {
+  std::vector<Activity> of_worker;
+  for (const auto& [source, activities] : open_) {
+    for (const Activity& activity : activities) {
+      if (activity.on_thread && activity.worker == worker) of_worker.push_back(activity);
+    }
+  }
+  return of_worker;
+}
+
+void WindowBuilder::FillPools(WindowRows& rows) const {
+  rows.pools.clear();
+  for (const auto& [name, pool] : model_.pools()) {
+    PoolWindowRow row{model_.run_id(), name, rows.start_ns, rows.window_ns};
+    double busy = 0;
+    double wall = 0;
+    for (const WorkerWindowRow& worker : rows.workers) {
+      if (worker.pool != name) continue;
+      ++row.workers;
+      wall += static_cast<double>(worker.window_ns);
+      busy += static_cast<double>(worker.state_ns[static_cast<size_t>(State::kBusy)] +
+                                  worker.state_ns[static_cast<size_t>(State::kBusyDiscarded)]);
+    }
+    if (row.workers == 0) continue;
+    row.busy_ratio = busy / wall;
+    rows.pools.push_back(row);
+  }
 }
 
 void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
@@ -340,7 +316,7 @@ void WindowBuilder::CloseWorker(int id, int64_t begin, int64_t end,
     }
     const MessageLife* life = is_open ? nullptr : MessageOf(wait);
     if (life != nullptr) {
-      AddParts(life->Split(piece.begin_ns, piece.end_ns), on_link);
+      life->Split(piece.begin_ns, piece.end_ns).AddTo(on_link);
       continue;
     }
     on_link.unattributed_ns += piece.duration_ns();
@@ -429,59 +405,6 @@ const MessageLife* WindowBuilder::MessageOf(const Activity& wait) const {
   }
   const auto index = model_.workers()[static_cast<size_t>(wait.worker)].index;
   return messages_.Arrived(wait.link, static_cast<uint64_t>(index), wait.begin_ns, wait.end_ns);
-}
-
-void WindowBuilder::SettlePending(std::vector<WindowRows>& out) {
-  std::set<int64_t> changed;
-  EraseIf(pending_, [&](const Pending& piece) {
-    const Worker& worker = workers_[static_cast<size_t>(piece.worker)];
-    const auto wait =
-        std::find_if(worker.activities.begin(), worker.activities.end(), [&](const Activity& a) {
-          return SameWait(a, piece.link, piece.wait_begin_ns, piece.begin_ns, piece.end_ns);
-        });
-    if (wait == worker.activities.end()) return piece.end_ns < closed_ns_ - kMemoryNs;
-    const MessageLife* life = MessageOf(*wait);
-    const auto window = recent_.find(piece.window_ns);
-    if (life == nullptr || window == recent_.end()) return true;
-    const RunModel::Worker& named = model_.workers()[static_cast<size_t>(piece.worker)];
-    const std::string& link = model_.links()[static_cast<size_t>(piece.link)].name;
-    if (auto* row = FindRow(window->second.worker_links, named.pool, named.index, link)) {
-      row->unattributed_ns -= piece.end_ns - piece.begin_ns;
-      AddParts(life->Split(piece.begin_ns, piece.end_ns), *row);
-      changed.insert(piece.window_ns);
-    }
-    return true;
-  });
-  for (const int64_t start : changed) {
-    WindowRows& rows = recent_[start];
-    FillShares(rows);
-    const auto same = std::find_if(out.begin(), out.end(),
-                                   [&](const WindowRows& w) { return w.start_ns == start; });
-    if (same != out.end()) {
-      *same = rows;
-    } else {
-      out.push_back(rows);
-    }
-  }
-}
-
-void WindowBuilder::Prune() {
-  for (Worker& worker : workers_) {
-    size_t kept = 0;
-    for (size_t i = 0; i < worker.activities.size(); ++i) {
-      if (worker.activities[i].end_ns <= closed_ns_) continue;
-      worker.activities[kept] = worker.activities[i];
-      worker.discarded[kept] = worker.discarded[i];
-      ++kept;
-    }
-    worker.activities.resize(kept);
-    worker.discarded.resize(kept);
-    EraseIf(worker.traffic, [&](const TrafficSpan& s) { return s.end_ns <= closed_ns_; });
-    EraseIf(worker.unknown, [&](const StateInterval& s) { return s.end_ns <= closed_ns_; });
-  }
-  messages_.Prune(closed_ns_ - kMemoryNs);
-  const int64_t needed = pending_.empty() ? closed_ns_ : pending_.front().window_ns;
-  recent_.erase(recent_.begin(), recent_.lower_bound(needed));
 }
 
 }  // namespace poolscope

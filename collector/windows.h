@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ class WindowBuilder {
       : model_(model), window_ns_(window_ns) {}
 
   // Nothing before `ns` is of interest: windows up to there are closed.
-  void StartAt(int64_t ns) { closed_ns_ = ns; }
+  void StartAt(int64_t ns) { closed_ns_ = begun_ns_ = ns; }
   int64_t closed_ns() const { return closed_ns_; }  // 0: not begun
 
   // Ended activities; discards come after the work that they discard.
@@ -57,6 +58,10 @@ class WindowBuilder {
   // unless it acts again.
   void EndWorker(int worker, int64_t ns);
 
+  // Before this what a device did for the worker comes too late to be counted. Windows after it are
+  // counted again, and come again, complete.
+  int64_t LateBefore(int worker) const;
+
   // Closes every window that ends at or before `until_ns`; with `last` also the one begun, cut
   // there. Windows whose waits were attributed late come again, complete.
   std::vector<WindowRows> Close(int64_t until_ns, bool last = false);
@@ -69,6 +74,8 @@ class WindowBuilder {
   struct Worker {
     int64_t first_ns = INT64_MAX;
     int64_t end_ns = INT64_MAX;
+    int64_t kept_from_ns = 0;  // what ended after is all there, though its windows may be closed
+    size_t settled = 0;        // of the activities, those that pending waits were compared with
     std::vector<Activity> activities;  // that count for its state
     std::vector<bool> discarded;       // beside activities
     std::vector<TrafficSpan> traffic;
@@ -105,13 +112,20 @@ class WindowBuilder {
   // The message that ended the wait of a worker; null: not known.
   const MessageLife* MessageOf(const Activity& wait) const;
   void SettlePending(std::vector<WindowRows>& out);
+  std::vector<Activity> OpenOf(int worker) const;
+  void FillPools(WindowRows& rows) const;
+  void MarkLate(const Activity& activity);
+  void CountLate(std::vector<WindowRows>& out);
+  static void GiveAgain(const WindowRows& rows, std::vector<WindowRows>& out);
   void Prune();
+  static void DropBefore(Worker& worker, int64_t ns);
   StateInterval StateOf(const Activity& activity, bool discarded, bool open) const;
   int64_t BucketOf(int64_t ns) const;
 
   const RunModel& model_;
   const int64_t window_ns_;
   int64_t closed_ns_ = 0;
+  int64_t begun_ns_ = 0;  // what was before is a predecessor's
   int64_t first_ns_ = INT64_MAX;
   std::vector<Worker> workers_;
   std::map<std::string, std::vector<Activity>> open_;
@@ -122,7 +136,8 @@ class WindowBuilder {
   int64_t newest_version_ = -1;
   std::vector<std::pair<int64_t, int64_t>> versions_;  // (time, version), not yet closed
   std::vector<Pending> pending_;
-  std::map<int64_t, WindowRows> recent_;  // closed windows that a pending wait may still change
+  std::map<int64_t, WindowRows> recent_;    // closed windows that may still change
+  std::set<std::pair<int64_t, int>> late_;  // of them, by start, and the workers to count again
 };
 
 }  // namespace poolscope

@@ -66,6 +66,24 @@ class Devices(EndToEnd):
                           {"name": "device 0 stream 9", "pool": "compute"}])
         self.assertEqual(self.sql("SELECT cause FROM event_loss"), [])
 
+    def test_a_kernel_that_lasts_for_seconds_is_busy_in_all_its_windows(self):
+        mapping = self.folder / "pools.toml"
+        mapping.write_text(POOLS)
+        line = ("cuda; push step; launch cudaLaunchKernel_v7000 correlation=1; kernel first "
+                "correlation=1; deliver; wait 3500; pop; freeze;"
+                "kernel _Z4gemmPf correlation=1 at=3200000 for=3000000; deliver; wait 50")
+        self.run_program(
+            [POOLSCOPE, "run", "--no-report", "--store", self.store, "--pools", str(mapping), "--",
+             JOB, line],
+            env=clean_environment(POOLSCOPE_CUPTI=str(BUILD / "tests/standin/libcupti.so")))
+        self.assertAlmostEqual(self.value("SELECT sum(busy_ns) / 1e6 FROM worker_window"), 3000,
+                               delta=2)
+        self.assertEqual(self.sql("SELECT cause FROM event_loss"), [])
+        for row in self.sql("SELECT * FROM worker_window"):
+            states = sum(ns for key, ns in row.items() if key.endswith("_ns") and
+                         key not in ("start_ns", "window_ns"))
+            self.assertEqual(states, row["window_ns"])
+
 
 if __name__ == "__main__":
     unittest.main()
