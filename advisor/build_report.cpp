@@ -107,6 +107,13 @@ void AddUnseen(const Store& store, const RunData& run, const WindowTotals& total
         "FILE)");
     if (std::string text = Recorded(store, run); !text.empty()) say(std::move(text));
   }
+  for (const auto& [key, value] : run.settings) {
+    if (!key.starts_with("unread.")) continue;
+    say(
+        fmt::format("what the job meant with '{}': a name of a pool or link is one word, a number "
+                    "is whole",
+                    value));
+  }
   if (run.pools.size() == 1) say("one pool: nothing to balance and no traffic between pools");
   if (run.pools.size() > 1 && run.links.empty()) say("no link between pools (poolscope_link)");
   if (run.steps.empty()) say("no optimizer step (poolscope_step)");

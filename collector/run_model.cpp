@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string>
+
+#include "trace/session_reader.h"
 
 namespace poolscope {
 namespace {
@@ -9,6 +12,8 @@ namespace {
 constexpr size_t kMaxWorkers = 65536;
 constexpr size_t kMaxLinks = 1024;
 constexpr size_t kMaxSettings = 4096;
+constexpr int kMaxUnread = 4;  // of what the job says in words that are none, kept to be shown
+constexpr size_t kMaxUnreadBytes = 100;
 
 std::vector<std::string_view> Words(std::string_view text) {
   std::vector<std::string_view> words;
@@ -225,6 +230,13 @@ int RunModel::ReadResource(std::string_view text, const std::string& session_id)
   } else if (words[0] == "setting" && words.size() >= 2) {
     const size_t value = text.find(words[1]) + words[1].size();
     AddSetting(words[1], value < text.size() ? text.substr(value + 1) : "");
+  } else {
+    const std::string unread = PlainText(text.substr(0, kMaxUnreadBytes));
+    for (int i = 1; i <= kMaxUnread; ++i) {
+      const auto [setting, is_new] =
+          settings_.try_emplace("unread." + std::to_string(i), unread, false);
+      if (is_new || setting->second.first == unread) break;
+    }
   }
   return -1;
 }

@@ -126,6 +126,14 @@ TEST_F(ReportOf, StepsWithinOneWindow_AreNotSaidToBeWhatPoolsAreOf) {
   EXPECT_EQ(document["windows_end_ns"], 2'000'000'000);
 }
 
+TEST_F(ReportOf, WhatTheJobSaidAndNobodyUnderstood_IsShown) {
+  Store store = Create();
+  ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 5, 1'000'000'000, true}).ok());
+  ASSERT_TRUE(store.Put(SettingRow{run_, "unread.1", "worker my pool 0 compute"}).ok());
+  EXPECT_THAT(ReportAsText(Build(store)),
+              HasSubstr("'worker my pool 0 compute': a name of a pool"));
+}
+
 TEST_F(ReportOf, LossesOfARunWithoutSteps_AreNotWhatIsMissing) {
   Store store = Create();
   ASSERT_TRUE(store.Put(RunRow{run_, "h", "c", 5, 1'000'000'000, true}).ok());

@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "tests/collector/drain_fixture.h"
 #include "trace/clock.h"
@@ -293,6 +295,7 @@ TEST_F(Drain, AnnotatedRun_PoolsWorkersLinksAndSettingsAreStored) {
   session.Resource(domain, 0, "link gradients compute update 8 2");
   session.Resource(domain, 0, "setting mode async");
   session.Resource(domain, 0, "worker compute x compute");  // no number: left out
+  for (const uint32_t tid : {9, 10}) session.Resource(domain, tid, "worker my pool 0 compute");
   session.ThreadName(7, "compute/2");
   session.Mark(7, 10, session.Name("m"));
   auto collector = Open();
@@ -305,12 +308,13 @@ TEST_F(Drain, AnnotatedRun_PoolsWorkersLinksAndSettingsAreStored) {
   ASSERT_EQ(store->Links(run)->size(), 1u);
   EXPECT_EQ(store->Links(run)->front().capacity, 8);
   EXPECT_EQ(store->Links(run)->front().lanes, 2);
-  bool mode = false;
+  std::map<std::string, std::string> told;
   const auto settings = store->Settings(run);
-  for (const SettingRow& row : *settings) {
-    mode = mode || (row.key == "mode" && row.value == "async");
-  }
-  EXPECT_TRUE(mode);
+  for (const SettingRow& row : *settings) told[row.key] = row.value;
+  EXPECT_EQ(told["mode"], "async");
+  EXPECT_EQ(told["unread.1"], "worker compute x compute");
+  EXPECT_EQ(told["unread.2"], "worker my pool 0 compute");
+  EXPECT_FALSE(told.contains("unread.3")) << "each is kept once";
   const auto threads = store->Threads(run);
   for (const ThreadRow& row : *threads) {
     if (row.tid == 7) {
