@@ -153,14 +153,16 @@ TEST_F(CuptiMemory, BadRecords_AreCountedAndLeaveTheCountersRight) {
   EXPECT_THAT(view.losses, ElementsAre(Pair("device_time", 2u), Pair("device_unknown", 2u)));
 }
 
-TEST_F(CuptiMemory, ManyAllocations_AllCome) {
+TEST_F(CuptiMemory, ManyAllocations_AllComeAndGo) {
   jobs_.environment.push_back("POOLSCOPE_RING_BYTES=67108864");
   const SessionView view = Play(
-      "cuda; repeat 20000 allocate address=4096 bytes=512 correlation=1; wait 300;"
-      "repeat 20000 release address=4096 bytes=512 correlation=30000");
+      "cuda; repeat 20000 allocate address=4096 bytes=512 correlation=1; repeat 20000 allocate "
+      "address=900000007 bytes=739 correlation=30000; wait 300; repeat 20000 release address=4096 "
+      "bytes=512 correlation=60000; repeat 20000 release address=900000007 bytes=739 "
+      "correlation=90000");
   const auto counters = Counters(view).at("device 0.allocated_bytes");
-  ASSERT_EQ(counters.size(), 40'000u);
-  EXPECT_EQ(counters[19'999], 20'000u * 512);
+  ASSERT_EQ(counters.size(), 80'000u);
+  EXPECT_EQ(counters[39'999], 20'000u * (512 + 739));
   EXPECT_EQ(counters.back(), 0u);
   EXPECT_THAT(view.losses, IsEmpty());
 }
