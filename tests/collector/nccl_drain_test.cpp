@@ -93,6 +93,24 @@ TEST_F(NcclDrain, OperationThatEndsAfterItsWindowsClosed_CountsOnceAndIsNotLate)
   EXPECT_EQ(OpenStore()->EventLosses(OpenStore()->FindRun("")->run_id)->size(), 0u);
 }
 
+TEST_F(NcclDrain, CollectorStartedAgain_GoesOnCountingWhatIsOpen) {
+  Rank rank(Session(), "compute", 0);
+  const uint64_t id = rank.Open(Ago(5000));
+  auto collector = Open();
+  DrainOnce(*collector);
+  collector.reset();
+  collector = Open();
+  DrainOnce(*collector);
+  const int64_t end_ns = MonotonicNs();
+  rank.End(Ago(5000), end_ns, id);
+  rank.session.KillWriter();  // before it could be taken out
+  DrainOnce(*collector);
+  EXPECT_EQ(Stored().size(), 1u);
+  EXPECT_NEAR(StateMs("compute", State::kWaitPeer), static_cast<double>(end_ns - Ago(5000)) / kMs,
+              1);
+  EXPECT_EQ(OpenStore()->EventLosses(OpenStore()->FindRun("")->run_id)->size(), 0u);
+}
+
 TEST_F(NcclDrain, EnqueuedOperation_IsNoWait) {
   Rank rank(Session(), "compute", 0);
   auto collector = Open();
