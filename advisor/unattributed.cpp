@@ -54,8 +54,11 @@ class Finder {
         sum.seconds += Seconds(chunk.busy_ns);
       }
       all += sum.seconds;
-      // Links' own threads carry messages for pools: they are workers of none.
-      if (thread.pool.empty() && thread.name.rfind("link/", 0) != 0) found_.threads.push_back(sum);
+      // Links' own threads carry messages for pools: they are workers of none. What takes no time,
+      // such as a device's memory being taken, is no worker's either.
+      if (thread.pool.empty() && sum.seconds > 0 && thread.name.rfind("link/", 0) != 0) {
+        found_.threads.push_back(sum);
+      }
     }
     for (Unattributed::Thread& thread : found_.threads) {
       thread.share = all > 0 ? thread.seconds / all : 0;
