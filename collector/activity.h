@@ -36,7 +36,13 @@ struct Activity {
   uint64_t micro_batch = kNoValue;
   uint64_t tokens = 0;  // kStep
   uint64_t micro_batches = 0;
-  double value = 0;         // kStep: loss
+  double value = 0;  // kStep: loss
+  // What it was made of, where that is stored beside it once more: ids of the store.
+  struct Origin {
+    int64_t thread = 0;  // that what was made belongs to; 0: it is not stored so
+    uint32_t domain = 0, name = 0;
+  };
+  Origin origin;            // of matched NCCL operations
   uint32_t launch_tid = 0;  // of lanes: the system's id of the thread that launched it, 0 unknown
 };
 

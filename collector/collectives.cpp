@@ -50,6 +50,10 @@ void Collectives::AddStored(const NcclOperation& operation, const Mark& mark) {
   if (!operation.point_to_point() || operation.end_ns > counted_ns) Add(operation);
 }
 
+void Collectives::SawSequence(uint64_t sequence) {
+  if (sequence != kNoValue) next_sequence_ = std::max(next_sequence_, sequence + 1);
+}
+
 void Collectives::Settle(int64_t closed_ns) {
   std::erase_if(groups_, [&](const auto& group) {
     return std::all_of(group.second.begin(), group.second.end(),
@@ -212,10 +216,19 @@ void Collectives::Finish(const Group& group) {
     transfer.end_ns = end_ns;
     transfer.raw_bytes = static_cast<uint64_t>(row.bytes);
     transfer.wire_bytes = static_cast<uint64_t>(row.bus_bytes);
+    const RunModel::Link& known = model_.links()[static_cast<size_t>(link)];
+    std::set<int64_t> receivers;
+    bool sent = false;  // the sender is known: one of the sending pool's ranks, else inferred
     for (const NcclOperation& operation : group) {
-      if (operation.worker >= 0) transfer.source = model_.SenderOf(link, operation.worker);
-      if (transfer.source != kNoValue) break;
+      if (operation.worker < 0) continue;
+      const RunModel::Worker& worker = model_.workers()[static_cast<size_t>(operation.worker)];
+      if (worker.pool == known.to_pool) receivers.insert(worker.index);
+      if (sent || (transfer.source != kNoValue && worker.pool != known.from_pool)) continue;
+      transfer.origin = operation.origin;
+      transfer.source = model_.SenderOf(link, operation.worker);
+      sent = worker.pool == known.from_pool;
     }
+    if (receivers.size() == 1) transfer.destination = static_cast<uint64_t>(*receivers.begin());
     transfer.sequence = next_sequence_++;
     wait.source = transfer.source;
     wait.sequence = transfer.sequence;
@@ -226,6 +239,7 @@ void Collectives::Finish(const Group& group) {
     wait.worker = operation.worker;
     wait.begin_ns = operation.begin_ns;
     wait.end_ns = operation.end_ns;
+    wait.origin = operation.origin;
     out_.push_back(wait);
   }
 }

@@ -52,6 +52,7 @@ class Collectives {
   // the mark, and once that is done forgets what counts in windows before `closed_ns`.
   void AddStored(const NcclOperation& operation, const Mark& mark);
   void Settle(int64_t closed_ns);
+  void SawSequence(uint64_t sequence);                    // of a transfer that a predecessor made
   static PairKey PairOf(const NcclOperation& operation);  // of a send or receive
 
  private:

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "collector/activity.h"
 #include "trace/event.h"
 
 namespace poolscope {
@@ -40,6 +41,7 @@ struct NcclOperation {
   uint64_t open_id = 0;  // in the process's table of open ranges, 0: it never was there
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
+  Activity::Origin origin;
 
   bool point_to_point() const {
     return function == NcclFunction::kSend || function == NcclFunction::kRecv;

@@ -46,12 +46,16 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
   builder_.StartAt(closed);
   devices_.StartAt(closed);
 
-  std::map<int64_t, ThreadRow> threads;                    // by id
-  std::map<std::pair<std::string, int64_t>, int> workers;  // by session and system's id
+  std::map<int64_t, ThreadRow> threads;                               // by id
+  std::map<std::pair<std::string, int64_t>, int> workers;             // by session and system's id
+  std::map<std::pair<std::string, int64_t>, int64_t> mapped_threads;  // likewise: the store's id
   const auto rows = store.Threads(model_.run_id());
   if (!rows.ok()) return rows.error();
   for (const ThreadRow& thread : *rows) {
     threads[thread.thread_id] = thread;
+    if ((thread.tid & kMappedTid) != 0) {
+      mapped_threads[{thread.session_id, thread.tid}] = thread.thread_id;
+    }
     workers[{thread.session_id, thread.tid}] =
         thread.pool.empty() ? -1 : model_.FindWorker(thread.pool, thread.worker_index);
   }
@@ -90,7 +94,16 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
     const ThreadRow& thread = threads[track.thread_id];
     const bool of_lane = thread.tid >= kFirstLaneTid;
     const int worker = worker_of(thread, thread.tid);
-    if (of_lane && (thread.tid & kMappedTid) != 0) return true;  // is made of the lane again
+    if (of_lane && (thread.tid & kMappedTid) != 0) {  // is made of the lane again
+      for (const Event& event : batch.events) {
+        if (event.end_ns() >= closed - kNcclLookBackNs) {
+          matched_before_.emplace(thread.thread_id, event.start_ns, event.end_ns(), event.category);
+        }
+        const auto fields = batch.Payload(event, id(kTransferSchema));
+        if (fields.size() > kTransferSequence) collectives_.SawSequence(fields[kTransferSequence]);
+      }
+      return true;
+    }
     const bool launched =
         of_lane && !known_of[thread.session_id].LaneMapped(static_cast<uint32_t>(thread.tid));
     if (track.kind == static_cast<uint32_t>(EventKind::kCounter)) {
@@ -172,6 +185,10 @@ Status RunWindows::Rebuild(const Store& store, const Mapping& mapping) {
         operation.link = activity.link;
         operation.begin_ns = activity.begin_ns;
         operation.end_ns = activity.end_ns;
+        const auto made = mapped_threads.find({thread.session_id, thread.tid | kMappedTid});
+        if (made != mapped_threads.end()) {
+          operation.origin = {made->second, event.domain, event.name};
+        }
         if (activity.end_ns >= closed - kNcclLookBackNs && values.size() >= kNcclFields &&
             TakeNccl(values, text(event.name), text(static_cast<uint32_t>(values[kNcclTiming])),
                      operation)) {
@@ -285,6 +302,7 @@ Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
   }
   const auto matched = collectives_.Take(last ? INT64_MAX : until_ns);
   round_.insert(round_.end(), matched.begin(), matched.end());
+  if (auto put = PutMatched(store, matched); !put.ok()) return put;
   saved_collectives_ = collectives_.Rows(builder_.closed_ns());
   for (const CollectiveWindowRow& row : saved_collectives_) {
     if (auto put = store.Put(row); !put.ok()) return put;
@@ -324,6 +342,36 @@ Status RunWindows::Save(Store& store, int64_t now_ns, bool last) {
     }
   }
   return store.Put(CursorRow{model_.run_id(), kClosedKey, 0, builder_.closed_ns()});
+}
+
+Status RunWindows::PutMatched(Store& store, const std::vector<Activity>& matched) {
+  std::map<int64_t, EventBatch> made;  // by thread
+  for (const Activity& activity : matched) {
+    const Activity::Origin& origin = activity.origin;
+    const auto category = static_cast<uint32_t>(activity.category);
+    if (origin.thread == 0 ||
+        matched_before_.count({origin.thread, activity.begin_ns, activity.end_ns, category}) != 0) {
+      continue;
+    }
+    Event from;
+    from.start_ns = activity.begin_ns;
+    from.duration_ns = activity.end_ns - activity.begin_ns;
+    from.domain = origin.domain;
+    from.name = origin.name;
+    const std::string link =
+        activity.link < 0 ? "" : model_.links()[static_cast<size_t>(activity.link)].name;
+    if (auto put = matched_events_.Write(store, from, activity, link, made[origin.thread]);
+        !put.ok()) {
+      return put;
+    }
+  }
+  for (const auto& [thread, batch] : made) {
+    const auto track =
+        store.TrackId({0, model_.run_id(), thread, static_cast<uint32_t>(EventKind::kRange), 0});
+    if (!track.ok()) return track.error();
+    if (auto appended = store.Append(*track, batch); !appended.ok()) return appended;
+  }
+  return {};
 }
 
 Status RunWindows::PutRows(Store& store, const WindowRows& rows) const {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "collector/collectives.h"
+#include "collector/mapped_events.h"
 #include "collector/mapping.h"
 #include "collector/run_model.h"
 #include "collector/sampled_devices.h"
@@ -48,10 +51,15 @@ class RunWindows {
   };
 
   Status PutRows(Store& store, const WindowRows& rows) const;
+  // Stores what NCCL operations were made into, as annotations, but for what a predecessor did.
+  Status PutMatched(Store& store, const std::vector<Activity>& matched);
 
   RunModel& model_;
   WindowBuilder builder_;
   Collectives collectives_;
+  MappedEvents matched_events_;
+  // Thread, begin, end and category of what a predecessor has stored and is matched again.
+  std::set<std::tuple<int64_t, int64_t, int64_t, uint32_t>> matched_before_;
   SampledDevices devices_;
   std::vector<CollectiveWindowRow> saved_collectives_;
   std::vector<SampledDevices::Window> saved_devices_;

@@ -323,6 +323,9 @@ Status SessionDrain::Take(Store& store, const Record& record, Thread& thread, Ro
     operation.link = activity.link;
     operation.begin_ns = activity.begin_ns;
     operation.end_ns = activity.end_ns;
+    const auto mapped = MappedThread(store, thread);
+    if (!mapped.ok()) return mapped.error();
+    operation.origin = {(*mapped)->id, event.domain, event.name};
     round.operations.push_back(operation);
     return {};
   }

@@ -78,6 +78,15 @@ class NcclLinks(EndToEnd):
                           "FROM link_window GROUP BY link")
         self.assertEqual((link["link"], link["transfers"]), ("nccl.compute.update", 1))
         self.assertEqual((link["raw"], link["wire"]), (4 << 20, 4 << 20))  # 2 (n - 1) / n = 1
+        # What it was made into is stored as the job would have marked it, for the viewer and SQL.
+        [wire] = self.sql("SELECT start_ns, end_ns, json_extract(payload, '$.source') AS source, "
+                          "json_extract(payload, '$.destination') AS destination, "
+                          "json_extract(payload, '$.wire_bytes') AS bytes FROM event "
+                          "WHERE name = 'nccl.compute.update' AND category = 2")
+        self.assertAlmostEqual((wire["end_ns"] - wire["start_ns"]) / 1e6, link["wire_ms"], places=3)
+        self.assertEqual((wire["source"], wire["destination"], wire["bytes"]), (0, 0, 4 << 20))
+        self.assertEqual(self.value("SELECT count(*) FROM event WHERE category = 3 AND "
+                                    "thread LIKE '%rank _ (as mapped)'"), 2)
         # The early rank waited for the late one, then both for the wire.
         self.assertGreater(compute["wait_link"], 300)
         self.assertGreater(update["wait_link"], 95)

@@ -147,6 +147,13 @@ class NcclRestart(EndToEnd):
         [link] = self.sql("SELECT sum(transfers) AS transfers, sum(raw_bytes) AS raw "
                           "FROM link_window WHERE link = 'nccl.compute.update'")
         self.assertEqual((link["transfers"], link["raw"]), (2 * made, made * 6000))
+        # The same as events, each once, with numbers of their own; and each rank's wait.
+        [stored] = self.sql("SELECT count(*) AS n, count(DISTINCT json_extract(payload, "
+                            "'$.sequence')) AS numbers FROM event "
+                            "WHERE category = 2 AND name = 'nccl.compute.update'")
+        self.assertEqual((stored["n"], stored["numbers"]), (2 * made, 2 * made))
+        self.assertEqual(self.value("SELECT count(*) FROM event WHERE category = 3 "
+                                    "AND name = 'nccl.compute.update'"), 4 * made)
         for window in self.sql("SELECT * FROM worker_window"):
             self.assertEqual(window["window_ns"], sum(
                 v for k, v in window.items()
