@@ -64,6 +64,8 @@ std::string FieldText(const Store& store, const Store::SchemaField& field, uint6
   if (value == kNoValue && field.type != 'd') return "-";
   if (field.type == 'd') return fmt::format("{:.6g}", std::bit_cast<double>(value));
   if (field.type == 'i') return fmt::format("{}", static_cast<int64_t>(value));
+  constexpr uint64_t kCounted = uint64_t{1} << 62;  // from here on the collector counts messages
+  if (field.name == "sequence" && value >= kCounted) return fmt::format("{}", value - kCounted);
   if (field.name == "stage" && schema == kTransferSchema) return StageName(value);
   if (field.name == "scope" && schema == kWorkSchema) {
     return value == 0 ? "per micro-batch" : value == 1 ? "per shard" : "fixed";
@@ -206,6 +208,26 @@ class Teller {
   int launch_lane_ = -1;
 };
 
+int WireLane(const Catalog& catalog, const std::string& link) {
+  for (size_t i = 0; i < catalog.lanes.size(); ++i) {
+    const Lane& lane = catalog.lanes[i];
+    if (lane.kind == LaneKind::kWire && lane.subject == link) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// The first lane of the worker's threads.
+int LaneOfWorker(const Catalog& catalog, const std::string& pool, uint64_t worker) {
+  for (size_t i = 0; i < catalog.lanes.size(); ++i) {
+    const Lane& lane = catalog.lanes[i];
+    if (lane.kind == LaneKind::kRanges && lane.subject == pool &&
+        lane.worker == static_cast<int64_t>(worker)) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
 // What the program told beside a payload with a schema: domain, category and a plain value.
 Status AddNames(const Store& store, const ThreadRow* thread, const Event& event,
                 const Catalog& catalog, EventDetails& details) {
@@ -235,6 +257,9 @@ Status AddNames(const Store& store, const ThreadRow* thread, const Event& event,
 // All stages of the message (link, source, sequence), from every range track near `event`.
 Status AddStages(const Store& store, ChunkCache& cache, const Catalog& catalog, const Event& event,
                  uint64_t source, uint64_t sequence, EventDetails& details) {
+  const LinkRow* link = catalog.FindLink(details.name);
+  uint64_t destination = kNoValue;
+  bool arrived = false;  // a stage at the receiver was seen
   const Store::Span near{event.start_ns - kMessageReachNs, event.end_ns() + kMessageReachNs};
   for (const TrackRow& track : catalog.tracks) {
     if (track.kind != static_cast<uint32_t>(EventKind::kRange)) continue;
@@ -260,22 +285,25 @@ Status AddStages(const Store& store, ChunkCache& cache, const Catalog& catalog, 
         MessageStage stage{payload[kTransferStage], other.start_ns, other.end_ns()};
         const bool wire = LifeStage(static_cast<Stage>(stage.stage)) == Stage::kWire;
         stage.lane = LaneOfTrack(catalog, track.track_id, LaneKind::kRanges);
-        if (wire || stage.lane < 0) {
-          stage.lane = LaneOfTrack(catalog, track.track_id, LaneKind::kWire);
+        const ThreadRow* thread = catalog.ThreadOf(track.track_id);
+        if (wire && link != nullptr && thread != nullptr && thread->pool == link->from_pool) {
+          details.sender_lane = stage.lane;
         }
-        stage.place = PlaceOf(catalog.ThreadOf(track.track_id));
+        if (wire || stage.lane < 0) stage.lane = WireLane(catalog, details.name);
+        if (payload[kTransferDestination] != kNoValue) destination = payload[kTransferDestination];
+        arrived = arrived || stage.stage == static_cast<uint64_t>(Stage::kReceive) ||
+                  stage.stage == static_cast<uint64_t>(Stage::kDecode) ||
+                  stage.stage == static_cast<uint64_t>(Stage::kApply);
+        stage.place = PlaceOf(thread);
         details.stages.push_back(std::move(stage));
       }
     }
   }
-  if (const LinkRow* link = catalog.FindLink(details.name); link != nullptr) {
-    for (size_t i = 0; i < catalog.lanes.size(); ++i) {
-      const Lane& lane = catalog.lanes[i];
-      if (lane.kind == LaneKind::kRanges && lane.subject == link->from_pool &&
-          lane.worker == static_cast<int64_t>(source)) {
-        details.sender_lane = static_cast<int>(i);
-      }
-    }
+  if (link != nullptr && details.sender_lane < 0) {
+    details.sender_lane = LaneOfWorker(catalog, link->from_pool, source);
+  }
+  if (link != nullptr && !arrived && destination != kNoValue) {
+    details.receiver_lane = LaneOfWorker(catalog, link->to_pool, destination);
   }
   std::sort(details.stages.begin(), details.stages.end(),
             [](const MessageStage& a, const MessageStage& b) {

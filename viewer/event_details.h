@@ -31,6 +31,8 @@ struct EventDetails {
   std::vector<std::pair<std::string, std::string>> fields;  // payload, by name
   std::vector<MessageStage> stages;                         // of the message, by begin
   int sender_lane = -1;  // of the worker that handed the message over; -1 not known
+  // Of the worker that it is for, where nothing was recorded there; else -1.
+  int receiver_lane = -1;
   // Of what a device or NCCL did: when the host launched it, and the lane of the thread that did.
   struct Launch {
     int lane = -1;  // of the catalog

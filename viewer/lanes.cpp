@@ -75,6 +75,16 @@ class LaneMaker {
     return thread.name.empty() ? fmt::format("thread {}", thread.tid) : thread.name;
   }
 
+  // Beside its worker: short, for the gutter is narrow.
+  static std::string LabelOf(const ThreadRow& thread) {
+    if ((thread.tid & kMappedTid) != 0) return "    as mapped";  // below what was mapped
+    const size_t rank = thread.name.rfind(" rank ");
+    if (thread.tid < kFirstLaneThread || rank == std::string::npos || rank < 16)
+      return NameOf(thread);
+    // "NCCL world 0000000000000abc rank 0": of the hash its end.
+    return thread.name.substr(0, rank - 16) + "\xe2\x80\xa6" + thread.name.substr(rank - 4);
+  }
+
   // Puts a counter where it is drawn.
   void SortIn(const LaneSource::Track& track) {
     const auto found = threads_.find(track.row.thread_id);
@@ -142,7 +152,7 @@ class LaneMaker {
     for (auto it = begin; it != end; ++it) {
       const LaneSource::Track& track = *it->second;
       Lane lane{LaneKind::kRanges, label, {}, subject, thread.worker_index, {track.row.track_id}};
-      lane.detail = NameOf(thread);
+      lane.detail = LabelOf(thread);
       lane.rows = std::min<uint16_t>(kMaxRows, static_cast<uint16_t>(track.max_depth + 1));
       lanes_.push_back(std::move(lane));
     }

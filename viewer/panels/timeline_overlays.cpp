@@ -125,6 +125,11 @@ void PaintMessage(TimelineFrame& frame) {
     if (from && (std::fabs(from->y - to.y) > 2 || to.x - from->x > 3)) arrow(*from, to);
     from = point(stage.lane, stage.end_ns);
   }
+  if (from && shown(details.receiver_lane)) {
+    ImVec2 to = point(details.receiver_lane, details.stages.back().end_ns);
+    to.x += 10 * scale;  // an arrow's length: when it was taken is not known
+    arrow(*from, to);
+  }
 }
 
 }  // namespace poolscope
