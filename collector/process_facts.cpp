@@ -151,14 +151,9 @@ void ProcessFacts::SetDevice(uint64_t device, std::string uuid) {
   Set(fmt::format("device.{}", device), std::move(uuid));
 }
 
-std::string ProcessFacts::DeviceUuid(uint64_t device) const {
-  const std::string* uuid = Find(fmt::format("device.{}", device));
-  return uuid == nullptr ? "" : *uuid;
-}
-
 DeviceId ProcessFacts::Device(const std::string& session_id, uint32_t device) const {
-  std::string uuid = DeviceUuid(device);
-  return uuid.empty() ? DeviceId{"", session_id, device} : DeviceId{std::move(uuid), "", 0};
+  const std::string* uuid = Find(fmt::format("device.{}", device));
+  return uuid == nullptr ? DeviceId{"", session_id, device} : DeviceId{*uuid, "", 0};
 }
 
 void ProcessFacts::AddShift(uint32_t tid, int64_t ns, const std::string& pool, int64_t index) {

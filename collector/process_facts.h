@@ -59,9 +59,8 @@ class ProcessFacts {
   void SetLaneMapped(uint32_t tid);
   bool LaneMapped(uint32_t tid) const;
 
-  // The UUID of the device that is the process's number `device`; "" not known.
+  // Which device, by its UUID, is the process's number `device`.
   void SetDevice(uint64_t device, std::string uuid);
-  std::string DeviceUuid(uint64_t device) const;
   DeviceId Device(const std::string& session_id, uint32_t device) const;
 
   // From `ns` on the thread is worker `index` of `pool` ("": of none), by a rule that holds for a
