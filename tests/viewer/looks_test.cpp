@@ -122,6 +122,29 @@ TEST_F(Looks, TransfersThatAMappingMadeAreInferred) {
   EXPECT_EQ(Field(*details, "made of"), "cuda: copy device to pinned");
 }
 
+TEST_F(Looks, MessageGoesFromItsSenderOverItsOwnLinkToItsReceiver) {
+  ASSERT_TRUE(store_->Put(LinkRow{kRun, "weights", "update", "compute", 1, 1}).ok());
+  const uint64_t nccl = *store_->Intern("nccl");
+  std::vector<uint64_t> fields(kTransferFields, kNoValue);
+  fields[kTransferStage] = static_cast<uint64_t>(Stage::kWire);
+  fields[kTransferSource] = fields[kTransferDestination] = 0;
+  fields[kTransferSequence] = uint64_t{1} << 62 | 3;
+  Add(7, "model", Category::kNone, "forward", 0, 100);
+  Add(8, "poolscope", Category::kTransfer, "weights", 10, 30,
+      {{"poolscope.transfer", fields}, {"poolscope.mapped", {nccl, nccl}}});
+  const auto details = Details(8, "weights");
+  ASSERT_TRUE(details.has_value());
+  ASSERT_EQ(details->stages.size(), 1u);
+  const auto catalog = Read();
+  const auto lane = [&](int index) -> const Lane& {
+    return catalog->lanes.at(static_cast<size_t>(index));
+  };
+  EXPECT_EQ(lane(details->stages[0].lane).kind, LaneKind::kWire);
+  EXPECT_EQ(lane(details->stages[0].lane).subject, "weights");  // gradients' wire shows 8 as well
+  EXPECT_EQ(catalog->ThreadOf(lane(details->sender_lane).tracks[0])->tid, 8);
+  EXPECT_EQ(catalog->ThreadOf(lane(details->receiver_lane).tracks[0])->tid, 7);
+}
+
 TEST_F(Looks, StatisticsGroupByMeaningNotByTheProgramsNumbers) {
   Add(7, "model", Category::kTransfer, "load", 0, 10, {{"nvtx.color", {0xff00ff00}}});
   AddKernel("_Z28ncclDevKernel_AllReduce_Sum", 7, 20, 30);
