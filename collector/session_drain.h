@@ -228,6 +228,7 @@ class SessionDrain {
   std::vector<int> workers_;
   std::vector<uint32_t> store_strings_;   // by the session's string id; 0: not yet
   std::map<uint32_t, uint32_t> symbols_;  // the same of names from devices
+  size_t symbol_bytes_ = 0;               // of those that were made readable
   std::vector<int> links_;                // by string id: link of that name; -2: not yet
   // By thread (where rules look at it, else 0), domain, name and category.
   std::map<std::tuple<int64_t, uint32_t, uint32_t, uint32_t>, Meaning> mapped_;

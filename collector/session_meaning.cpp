@@ -98,7 +98,9 @@ Result<uint32_t> SessionDrain::StoreSymbol(Store& store, uint32_t id) {
   const auto known = symbols_.find(id);
   if (known != symbols_.end()) return known->second;
   const std::string& given = reader_.definitions().strings[id];
-  const std::string readable = Demangle(given);
+  std::string readable = Demangle(given);
+  if (readable.size() > kMaxSymbolsBytes - symbol_bytes_) readable.clear();
+  symbol_bytes_ += readable.size();
   auto made = readable.empty() ? StoreString(store, id) : store.Intern(readable);
   if (!made.ok()) return made;
   if (!readable.empty()) {

@@ -29,7 +29,8 @@ inline constexpr uint32_t kClockTriples = 64;          // the newest are kept
 inline constexpr double kMaxShareOfFreeTmpfs = 0.25;
 
 // Store.
-inline constexpr size_t kMaxSymbolBytes = size_t{64} << 10;  // of a readable name of C++
+inline constexpr size_t kMaxSymbolBytes = size_t{64} << 10;   // of a readable name of C++
+inline constexpr size_t kMaxSymbolsBytes = size_t{16} << 20;  // of all those of a session
 inline constexpr uint32_t kEventsPerChunk = 8192;
 inline constexpr uint32_t kMaxEventsPerChunk = 65536;       // a decoder takes no more
 inline constexpr size_t kMaxChunkBytes = size_t{64} << 20;  // decompressed

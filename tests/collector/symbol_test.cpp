@@ -53,18 +53,36 @@ TEST(Symbol, LongName_IsReadAndADeepOneEndsWell) {
   EXPECT_EQ(Demangle("_Z4gemm" + std::string(kMaxStringBytes, 'i')), "");
 }
 
+// A name of a few bytes that stands for a long one: as long again with each of the times.
+std::string Doubled(const std::string& function, int times) {
+  std::string bomb = "_Z" + std::to_string(function.size()) + function + "St4pairIiiE";
+  for (int i = 0; i < times; ++i) {
+    const std::string last = {'S', "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i], '_'};
+    bomb += "S_I" + last + last + "E";
+  }
+  return bomb;
+}
+
 TEST(Symbol, NameThatStandsForGigabytes_IsLeftAsItIs) {
-  const auto doubled = [](int times) {
-    std::string bomb = "_Z1fSt4pairIiiE";
-    for (int i = 0; i < times; ++i) {
-      const std::string last =
-          "S" + std::string(1, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i]) + "_";
-      bomb += "S_I" + last + last + "E";
-    }
-    return bomb;
-  };
-  EXPECT_GT(Demangle(doubled(8)).size(), 2000u);
-  EXPECT_EQ(Demangle(doubled(34)), "");
+  EXPECT_GT(Demangle(Doubled("f", 8)).size(), 2000u);
+  EXPECT_EQ(Demangle(Doubled("f", 34)), "");
+}
+
+TEST_F(Devices, NamesThatStandForMoreThanASessionMayHave_StayAsTheyAre) {
+  const size_t each = Demangle(Doubled("f100", 9)).size();
+  const size_t names = kMaxSymbolsBytes / each + 50;
+  for (size_t i = 0; i < names; ++i) {
+    const auto at = static_cast<int64_t>(i);
+    Kernel(0, at, at + 1, Doubled("f" + std::to_string(100 + i), 9).c_str());
+  }
+  Finish();
+  size_t bytes = 0;
+  auto store = OpenStore();
+  const auto symbols = store->Symbols();
+  for (const SymbolRow& row : *symbols) bytes += store->String(row.string_id)->size();
+  EXPECT_LE(bytes, kMaxSymbolsBytes);
+  EXPECT_GT(bytes, kMaxSymbolsBytes - 2 * each);
+  EXPECT_EQ(Stored().size(), names);
 }
 
 TEST_F(Devices, NamesOfKernels_AreReadableAndWhatTheyWereIsKept) {
