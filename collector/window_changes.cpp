@@ -15,9 +15,10 @@ namespace {
 // How long messages and unattributed waits are remembered.
 constexpr int64_t kMemoryNs = 120'000'000'000;
 // For what a device did windows are closed for good this long after they ended, or once more
-// activities than so many of its worker came since.
+// activities or transfers than so many of its worker came since; of a worker for which no device
+// has done anything yet, fewer.
 constexpr int64_t kReopenNs = 20'000'000'000;
-constexpr size_t kMaxKept = 8192;
+constexpr size_t kMaxKept = 8192, kMaxKeptOfOthers = 1024;
 
 WorkerLinkWindowRow* FindRow(std::vector<WorkerLinkWindowRow>& rows, const std::string& pool,
                              int64_t index, const std::string& link) {
@@ -141,7 +142,9 @@ void WindowBuilder::Prune() {
     int64_t& kept_ns = worker.kept_from_ns;
     kept_ns = std::max(kept_ns, closed_ns_ - kReopenNs);
     DropBefore(worker, kept_ns);
-    while (worker.activities.size() > kMaxKept && kept_ns < closed_ns_) {
+    const size_t most = worker.has_device ? kMaxKept : kMaxKeptOfOthers;
+    while (std::max(worker.activities.size(), worker.traffic.size()) > most &&
+           kept_ns < closed_ns_) {
       const int64_t age_ns = closed_ns_ - kept_ns;
       kept_ns = age_ns < window_ns_ ? closed_ns_ : closed_ns_ - age_ns / 2;
       DropBefore(worker, kept_ns);

@@ -119,6 +119,7 @@ void WindowBuilder::Add(const Activity& activity) {
   if (activity.end_ns > worker.end_ns) worker.end_ns = INT64_MAX;
   worker.activities.push_back(activity);
   worker.discarded.push_back(false);
+  worker.has_device |= activity.on_device;
   if (activity.on_device && activity.begin_ns < closed_ns_) MarkLate(activity);
 }
 
@@ -174,6 +175,7 @@ void WindowBuilder::EndWorker(int worker, int64_t ns) {
 std::vector<WindowRows> WindowBuilder::Close(int64_t until_ns, bool last) {
   std::vector<WindowRows> out;
   if (first_ns_ == INT64_MAX) return out;
+  const int64_t closed_before_ns = closed_ns_;
   while (true) {
     // The first window begins with the run: what was before it is no idle time.
     const int64_t begin = closed_ns_ == 0 ? first_ns_ : closed_ns_;
@@ -187,7 +189,7 @@ std::vector<WindowRows> WindowBuilder::Close(int64_t until_ns, bool last) {
   }
   CountLate(out);
   SettlePending(out);
-  Prune();
+  if (closed_ns_ != closed_before_ns) Prune();
   return out;
 }
 

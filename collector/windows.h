@@ -75,6 +75,7 @@ class WindowBuilder {
     int64_t first_ns = INT64_MAX;
     int64_t end_ns = INT64_MAX;
     int64_t kept_from_ns = 0;  // what ended after is all there, though its windows may be closed
+    bool has_device = false;   // a device has done something for it
     size_t settled = 0;        // of the activities, those that pending waits were compared with
     std::vector<Activity> activities;  // that count for its state
     std::vector<bool> discarded;       // beside activities
