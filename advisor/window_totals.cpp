@@ -101,7 +101,10 @@ void SumWorkerLinks(const RunData& run, const std::vector<WorkerLinkWindowRow>& 
     if (sender_ns <= 0 || receiver_ns <= 0) continue;
     for (const WorkerLinkWindowRow& row : rows) {
       if (row.link != link.link) continue;
-      link.blocked_share += static_cast<double>(row.blocked_ns) / sender_ns;
+      if (row.pool == run.links[i].from_pool) {
+        link.blocked_share += static_cast<double>(row.blocked_ns) / sender_ns;
+      }
+      if (row.pool != run.links[i].to_pool) continue;  // a collective makes both ends wait
       link.wait_share += static_cast<double>(row.wait_ns) / receiver_ns;
       link.upstream_busy_share += static_cast<double>(row.upstream_busy_ns) / receiver_ns;
       link.unattributed_share += static_cast<double>(row.unattributed_ns) / receiver_ns;

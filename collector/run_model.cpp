@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <string>
 
 #include "trace/session_reader.h"
@@ -221,7 +222,7 @@ int RunModel::ReadResource(std::string_view text, const std::string& session_id)
   if (words.empty()) return -1;
   int64_t a = 0;
   int64_t b = 0;
-  if (words[0] == "worker" && words.size() == 4 && Number(words[2], a)) {
+  if (words[0] == "worker" && words.size() == 4 && Number(words[2], a) && a <= INT32_MAX) {
     return AddWorker(words[1], a, words[3], session_id);
   }
   if (words[0] == "link" && words.size() == 6 && Number(words[4], a) && Number(words[5], b)) {

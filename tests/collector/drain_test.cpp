@@ -294,7 +294,8 @@ TEST_F(Drain, AnnotatedRun_PoolsWorkersLinksAndSettingsAreStored) {
   session.Resource(domain, 8, "worker update 0 update");
   session.Resource(domain, 0, "link gradients compute update 8 2");
   session.Resource(domain, 0, "setting mode async");
-  session.Resource(domain, 0, "worker compute x compute");  // no number: left out
+  session.Resource(domain, 0, "worker compute x compute");           // no number: left out
+  session.Resource(domain, 0, "worker compute 4294967295 compute");  // -1 of 32 bits
   for (const uint32_t tid : {9, 10}) session.Resource(domain, tid, "worker my pool 0 compute");
   session.ThreadName(7, "compute/2");
   session.Mark(7, 10, session.Name("m"));
@@ -313,8 +314,9 @@ TEST_F(Drain, AnnotatedRun_PoolsWorkersLinksAndSettingsAreStored) {
   for (const SettingRow& row : *settings) told[row.key] = row.value;
   EXPECT_EQ(told["mode"], "async");
   EXPECT_EQ(told["unread.1"], "worker compute x compute");
-  EXPECT_EQ(told["unread.2"], "worker my pool 0 compute");
-  EXPECT_FALSE(told.contains("unread.3")) << "each is kept once";
+  EXPECT_EQ(told["unread.2"], "worker compute 4294967295 compute");
+  EXPECT_EQ(told["unread.3"], "worker my pool 0 compute");
+  EXPECT_FALSE(told.contains("unread.4")) << "each is kept once";
   const auto threads = store->Threads(run);
   for (const ThreadRow& row : *threads) {
     if (row.tid == 7) {
