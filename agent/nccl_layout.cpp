@@ -108,17 +108,21 @@ Descriptor Read(int version, const void* descriptor) {
   out.type = version < 5 ? old->type : static_cast<const HeadV5*>(descriptor)->type;
   out.parent = old->parent;
   out.rank = old->rank;
+  if (version < 5) out.group = out.parent;
   switch (out.type) {
     case kColl:
       ReadColl(version, descriptor, out);
+      if (version >= 5) out.group = Details<CollV5>(descriptor).group;
       break;
     case kP2p:
       ReadP2p(version, descriptor, out);
+      if (version >= 5) out.group = Details<P2pV5>(descriptor).group;
       break;
     case kProxyOp:
       out.pid = Details<ProxyOp>(descriptor).pid;
       break;
     case kKernelCh:
+      out.channel = Details<KernelChV4>(descriptor).channel;
       if (version >= 4) out.timer = Details<KernelChV4>(descriptor).timer;
       break;
     case kCeColl: {

@@ -12,6 +12,7 @@
 namespace poolscope::agent::nccl {
 
 enum EventType : uint64_t {
+  kGroup = 1 << 0,     // what one kernel does is enqueued
   kColl = 1 << 1,      // a collective was enqueued
   kP2p = 1 << 2,       // a send or receive was enqueued
   kProxyOp = 1 << 3,   // a proxy moves data for it
@@ -81,6 +82,10 @@ struct CollV3 {
   uint64_t communicator;
   CollV4 rest;
 };
+struct CollV5 {
+  CollV4 rest;
+  void* group;  // before, it is the parent
+};
 struct P2pV1 {
   const char* name;
   uint64_t communicator;
@@ -107,6 +112,10 @@ struct P2pV4 {  // later versions add to its end
   int peer;
   uint8_t channels;
 };
+struct P2pV5 {
+  P2pV4 rest;
+  void* group;
+};
 struct ProxyOp {
   pid_t pid;
   uint8_t channel;
@@ -125,6 +134,7 @@ static_assert(offsetof(CollV4, datatype) == 48 && offsetof(CollV4, channels) == 
 static_assert(offsetof(P2pV1, datatype) == 32 && offsetof(P2pV1, peer) == 48);
 static_assert(offsetof(P2pV2, datatype) == 32 && offsetof(P2pV2, peer) == 48);
 static_assert(offsetof(P2pV4, count) == 24 && offsetof(P2pV4, channels) == 36);
+static_assert(offsetof(CollV5, group) == 80 && offsetof(P2pV5, group) == 40);
 static_assert(offsetof(ProxyOp, channel) == 4 && offsetof(ProxyOp, peer) == 8);
 static_assert(offsetof(KernelChV4, timer) == 8);
 
@@ -142,9 +152,11 @@ struct Descriptor {
   uint64_t count = 0;     // elements
   uint64_t sequence = 0;  // kColl and kCeColl
   int root_or_peer = 0;
+  void* group = nullptr;  // handle of the group it was enqueued with
   uint32_t channels = 0;  // that its kernel runs on; 0: not known
   pid_t pid = 0;          // kProxyOp
   uint64_t timer = 0;     // kKernelCh
+  uint8_t channel = 0;    // kKernelCh
 };
 
 // `descriptor` is NCCL's of API `version`. Types that the agent does not look at give their type

@@ -12,6 +12,7 @@
 #include "agent/nccl_record.h"
 #include "agent/process.h"
 #include "agent/text.h"
+#include "trace/locked.h"
 
 namespace poolscope::agent::nccl {
 
@@ -30,7 +31,7 @@ constexpr uint32_t kMaxOperations = 8192;
 constexpr int64_t kPatienceNs = 2'000'000'000;  // for parts that never come
 constexpr uint32_t kLookedAtPerStart = 16;      // entries that are looked at for such
 
-enum class HandleKind : uint64_t { kOperation = 1, kChannel = 2, kProxy = 3 };
+enum class HandleKind : uint64_t { kGroup = 0, kOperation = 1, kChannel = 2, kProxy = 3 };
 
 struct Operation {
   uint64_t generation;  // of the entry, from 1; 0: never used
@@ -41,6 +42,8 @@ struct Operation {
   uint32_t channels_done;
   int64_t first_ns, last_ns;         // of its channels, else of its proxies; 0: none
   uint64_t first_timer, last_timer;  // of its channels; 0: not known
+  int64_t first_stop_ns;             // of a channel; 0: none
+  uint64_t first_stop_timer;         // the same by the GPU's clock
   bool free;                         // complete, and in the list of free entries
   uint16_t older, newer;             // in that list
 };
@@ -51,15 +54,8 @@ Communicator communicators[kMaxCommunicators];
 Operation operations[kMaxOperations];
 uint32_t ever_used = 0;
 uint32_t scan_at = 0;
+uint64_t groups = 0;
 bool expect_channels = false, expect_proxies = false;
-
-class Locked {
- public:
-  Locked() { pthread_mutex_lock(&mutex); }
-  ~Locked() { pthread_mutex_unlock(&mutex); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-};
 
 // Entries whose operation is complete, from the longest complete on. They keep what they say until
 // they are used again, since a replayed graph runs them again.
@@ -108,12 +104,15 @@ void FindLane(Communicator& communicator, const char* name) {
                               communicator.hash, static_cast<uint64_t>(communicator.rank)});
 }
 
-void* HandleOf(const Operation& operation, HandleKind kind) {
+void* HandleOf(const Operation& operation, HandleKind kind, uint8_t channel = 0) {
   const auto index = static_cast<uint64_t>(&operation - operations);
-  return reinterpret_cast<void*>(operation.generation << 16 | index << 2 |
+  return reinterpret_cast<void*>(operation.generation << 24 | uint64_t{channel} << 16 | index << 2 |
                                  static_cast<uint64_t>(kind));
 }
 static_assert(kMaxOperations <= 1u << 14);
+constexpr uint64_t kMaxGeneration = (uint64_t{1} << 39) - 1;
+
+uint64_t ChannelOf(void* handle) { return reinterpret_cast<uintptr_t>(handle) >> 16 & 0xff; }
 
 HandleKind KindOf(void* handle) {
   return static_cast<HandleKind>(reinterpret_cast<uintptr_t>(handle) & 3);
@@ -124,7 +123,7 @@ Operation* Find(void* handle) {
   const auto number = reinterpret_cast<uintptr_t>(handle);
   Operation& operation = operations[(number >> 2) & (kMaxOperations - 1)];
   const bool current =
-      (number & 3) != 0 && operation.generation != 0 && operation.generation == number >> 16;
+      (number & 3) != 0 && operation.generation != 0 && operation.generation == number >> 24;
   return current ? &operation : nullptr;
 }
 
@@ -141,6 +140,9 @@ OperationRecord Complete(Operation& operation) {
   record.start_ns = record.called_ns;
   record.end_ns = operation.enqueued_ns;
   record.timing = Timing::kEnqueued;
+  if (operation.first_stop_timer != 0) {
+    record.channel_spread_ns = operation.last_timer - operation.first_stop_timer;
+  }
   if (operation.last_ns != 0) {
     record.timing = operation.channels_done > 0 ? Timing::kKernel : Timing::kProxy;
     record.start_ns = operation.first_ns;
@@ -189,7 +191,10 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
     record.channels = descriptor.channels;
     record.tid = static_cast<uint32_t>(syscall(SYS_gettid));
     record.called_ns = Now();
-    const Locked locked;
+    if (KindOf(descriptor.group) == HandleKind::kGroup) {
+      record.group = reinterpret_cast<uintptr_t>(descriptor.group) >> 2;
+    }
+    const Locked locked(&mutex);
     if (communicator.lane == kNoLane && descriptor.communicator != 0) {
       communicator.hash = descriptor.communicator;
       communicator.rank = descriptor.rank;
@@ -203,7 +208,7 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
     if (Operation* entry = TakeEntry()) {
       const uint64_t generation = entry->generation + 1;
       *entry = {};
-      entry->generation = generation & ((uint64_t{1} << 47) - 1);
+      entry->generation = generation & kMaxGeneration;
       entry->communicator = &communicator;
       entry->record = record;
       Open(*inside, entry->record);
@@ -216,10 +221,18 @@ void* StartOperation(Communicator& communicator, const Descriptor& descriptor) {
   return handle;
 }
 
+// A number is all that is kept of it: its operations bear it.
+void* StartGroup() {
+  const Registering registering;
+  if (!registering) return nullptr;
+  const Locked locked(&mutex);
+  return reinterpret_cast<void*>(++groups << 2);
+}
+
 void* StartPart(const Descriptor& descriptor) {
   const Inside inside(false);
   if (!inside) return nullptr;
-  const Locked locked;
+  const Locked locked(&mutex);
   Operation* operation = Find(descriptor.parent);
   if (operation == nullptr) return nullptr;
   if (operation->free) {  // it runs again
@@ -227,6 +240,10 @@ void* StartPart(const Descriptor& descriptor) {
     operation->channels_done = 0;
     operation->first_ns = operation->last_ns = 0;
     operation->first_timer = operation->last_timer = 0;
+    operation->first_stop_ns = 0;
+    operation->first_stop_timer = 0;
+    operation->record.proxies = 0;
+    operation->record.channel_spread_ns = 0;
   }
   const int64_t now = Now();
   ++operation->running;
@@ -236,7 +253,10 @@ void* StartPart(const Descriptor& descriptor) {
     operation->record.timing = descriptor.type == kProxyOp ? Timing::kProxy : Timing::kKernel;
     Open(*inside, operation->record);
   }
-  if (descriptor.type == kProxyOp) return HandleOf(*operation, HandleKind::kProxy);
+  if (descriptor.type == kProxyOp) {
+    ++operation->record.proxies;
+    return HandleOf(*operation, HandleKind::kProxy);
+  }
   if (descriptor.timer != 0) {
     Communicator& communicator = *operation->communicator;
     communicator.timer_offset_ns =
@@ -245,7 +265,7 @@ void* StartPart(const Descriptor& descriptor) {
       operation->first_timer = descriptor.timer;
     }
   }
-  return HandleOf(*operation, HandleKind::kChannel);
+  return HandleOf(*operation, HandleKind::kChannel, descriptor.channel);
 }
 
 }  // namespace
@@ -253,7 +273,7 @@ void* StartPart(const Descriptor& descriptor) {
 Communicator* OpenCommunicator(const char* name, uint64_t hash, int rank, int ranks) {
   const Registering registering;
   if (!registering) return nullptr;
-  const Locked locked;
+  const Locked locked(&mutex);
   DefineRecord();
   for (Communicator& communicator : communicators) {
     if (communicator.open) continue;
@@ -273,7 +293,7 @@ void CloseCommunicator(Communicator* communicator) {
     {
       const Registering registering;
       if (!registering) return;
-      const Locked locked;
+      const Locked locked(&mutex);
       Operation& operation = operations[i];
       if (operation.generation == 0) break;
       if (operation.communicator != communicator) continue;
@@ -292,7 +312,7 @@ void CloseCommunicator(Communicator* communicator) {
   }
   const Registering registering;
   if (!registering) return;
-  const Locked locked;
+  const Locked locked(&mutex);
   communicator->open = false;
 }
 
@@ -312,6 +332,8 @@ void* Start(Communicator* communicator, const Descriptor& descriptor) {
       return descriptor.pid == getpid() ? StartPart(descriptor) : nullptr;
     case kKernelCh:
       return StartPart(descriptor);
+    case kGroup:
+      return StartGroup();
     default:
       return nullptr;
   }
@@ -321,10 +343,15 @@ void StopChannel(void* handle, uint64_t timer) {
   if (timer == 0 || KindOf(handle) != HandleKind::kChannel) return;
   const Registering registering;
   if (!registering) return;
-  const Locked locked;
+  const Locked locked(&mutex);
   Operation* operation = Find(handle);
   if (operation == nullptr) return;
-  operation->last_timer = std::max(operation->last_timer, timer);
+  if (timer >= operation->last_timer) {
+    operation->last_timer = timer;
+    operation->record.slowest_channel = ChannelOf(handle);
+  }
+  uint64_t& first = operation->first_stop_timer;
+  if (first == 0 || timer < first) first = timer;
   Communicator& communicator = *operation->communicator;
   communicator.timer_offset_ns =
       std::min(communicator.timer_offset_ns, Now() - static_cast<int64_t>(timer));
@@ -335,7 +362,7 @@ void Stop(void* handle) {
   {
     const Registering registering;
     if (!registering) return;
-    const Locked locked;
+    const Locked locked(&mutex);
     Operation* operation = Find(handle);
     if (operation == nullptr || operation->free) return;
     const int64_t now = Now();
@@ -344,7 +371,15 @@ void Stop(void* handle) {
     } else if (operation->running > 0) {
       --operation->running;
       operation->last_ns = now;
-      if (KindOf(handle) == HandleKind::kChannel) ++operation->channels_done;
+      if (KindOf(handle) == HandleKind::kChannel) {
+        ++operation->channels_done;
+        if (operation->first_stop_ns == 0) operation->first_stop_ns = now;
+        if (operation->last_timer == 0) {  // else the GPU's clock tells
+          operation->record.slowest_channel = ChannelOf(handle);
+          operation->record.channel_spread_ns =
+              static_cast<uint64_t>(now - operation->first_stop_ns);
+        }
+      }
     }
     if (IsComplete(*operation)) complete = Complete(*operation);
   }
@@ -352,7 +387,7 @@ void Stop(void* handle) {
 }
 
 void Expect(bool channels, bool proxies) {
-  const Locked locked;
+  const Locked locked(&mutex);
   expect_channels = channels;
   expect_proxies = proxies;
 }

@@ -24,7 +24,7 @@ int WantedEvents() {
   const char* text = getenv("POOLSCOPE_NCCL_EVENTS");
   const auto is = [&](const char* word) { return text != nullptr && strcmp(text, word) == 0; };
   if (is("none")) return 0;
-  int events = kColl | kP2p | kCeColl;
+  int events = kGroup | kColl | kP2p | kCeColl;
   if (is("calls")) return events;
   events |= kProxyOp;
   return is("proxies") ? events : events | kKernelCh;
@@ -32,7 +32,7 @@ int WantedEvents() {
 
 int Events(int version) {
   if (!InitProcess()) return 0;
-  int known = kColl | kP2p | kProxyOp;
+  int known = kGroup | kColl | kP2p | kProxyOp;
   if (version >= 3) known |= kKernelCh;
   if (version >= 6) known |= kCeColl;
   const int events = WantedEvents() & known;

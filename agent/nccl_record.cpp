@@ -26,7 +26,11 @@ constexpr struct {
                {"open_id", FieldType::kUint64}};
 constexpr uint32_t kFieldCount = std::size(kFields);
 constexpr uint32_t kWords = 1 + kFieldCount;
-static_assert(kWords <= kMaxProcessRangeWords && kFieldCount <= kMaxSchemaFields);
+// What stands beside it once the operation has ended.
+constexpr const char* kPartFields[] = {"group", "proxies", "slowest_channel", "channel_spread_ns"};
+constexpr uint32_t kPartCount = std::size(kPartFields);
+static_assert(kWords <= kMaxProcessRangeWords && kFieldCount <= kMaxSchemaFields &&
+              kWords + 1 + kPartCount <= kMaxPayloadWords);
 // Of the table, so that what the job opens itself has room there too.
 constexpr uint32_t kMostOpen = kMaxOpenProcessRanges / 2;
 
@@ -34,7 +38,7 @@ constexpr const char* kTimings[] = {"enqueued", "proxy", "kernel"};  // by Timin
 
 // Set by DefineRecord, before any operation.
 bool defined = false;
-uint32_t schema = 0, domain = 0;
+uint32_t schema = 0, parts_schema = 0, domain = 0;
 uint32_t timings[std::size(kTimings)];
 
 std::atomic<uint32_t> open_count{0};
@@ -75,6 +79,12 @@ void DefineRecord() {
   }
   schema = InternText("nccl.operation");
   session.Define(DefinitionKind::kSchema, schema, fields, sizeof(fields), 0);
+  SchemaFieldDef parts[kPartCount];
+  for (uint32_t i = 0; i < kPartCount; ++i) {
+    parts[i] = {InternText(kPartFields[i]), static_cast<uint16_t>(FieldType::kUint64), 0};
+  }
+  parts_schema = InternText("nccl.parts");
+  session.Define(DefinitionKind::kSchema, parts_schema, parts, sizeof(parts), 0);
   domain = RegisterDomain(InternText("nccl"));
   for (size_t i = 0; i < std::size(kTimings); ++i) timings[i] = InternText(kTimings[i]);
 }
@@ -104,9 +114,19 @@ void Write(OperationRecord record) {
       inside->Lose(LossCause::kOpenTableFull);
     } else {
       uint64_t words[kWords];
+      EventPayload payload = PayloadOf(record, words);
+      uint64_t groups[kWords + 1 + kPartCount];
+      uint64_t* const parts = std::copy(std::begin(words), std::end(words), groups);
+      parts[0] = parts_schema | uint64_t{kPartCount} << 32;
+      parts[1] = record.group;
+      parts[2] = record.proxies;
+      parts[3] = record.slowest_channel;
+      parts[4] = record.channel_spread_ns;
+      payload.groups = groups;
+      payload.words = std::size(groups);
       inside->Activity(record.lane, domain, record.function, 0,
                        static_cast<uint64_t>(record.start_ns), static_cast<uint64_t>(record.end_ns),
-                       true, PayloadOf(record, words));
+                       true, payload);
     }
   }
   Close(record);

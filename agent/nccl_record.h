@@ -23,6 +23,10 @@ struct OperationRecord {
   int64_t called_ns = 0;  // CLOCK_MONOTONIC, as are:
   int64_t start_ns = 0, end_ns = 0;
   Timing timing = Timing::kEnqueued;
+  uint64_t group = 0;                       // of the process, from 1; 0: none
+  uint32_t proxies = 0;                     // network operations that proxies made for it
+  uint64_t slowest_channel = ~uint64_t{0};  // that stopped last; all ones: none was seen
+  uint64_t channel_spread_ns = 0;           // from the first channel's stop to the last one's
   uint64_t open_id = 0;  // in the process's table of open ranges, 0: it is not there
 };
 

@@ -103,6 +103,53 @@ class Nccl(EndToEnd):
                             6_000_000)
         self.assertEqual(operations[0]["timing"], "kernel")
 
+    def test_groups_proxies_and_channels_of_an_operation_are_told(self):
+        for version in VERSIONS:
+            with self.subTest(version=version):
+                self.setUp()
+                self.job(f"""
+                    nccl = Nccl({version})
+                    comm = nccl.communicator("tp", 0xabc0, 0, 2)
+                    for members in (2, 1):
+                        group = comm.group()
+                        ops = [comm.coll("AllReduce", 1, channels=3, group=group)
+                               for i in range(members)] + [comm.p2p("Send", 1, 1, group=group)]
+                        for op in ops: nccl.stop(op)
+                        nccl.stop(group)
+                        for op in ops:
+                            proxies = [comm.proxy(op) for i in range(2)]
+                            channels = [comm.channel(op, i, 1000) for i in (4, 5, 6)
+                                        ] if {version} >= 3 else []
+                            for each in proxies: nccl.stop(each)
+                            for i in (0, 2, 1):  # channel 5 is the last
+                                if channels: nccl.stop_channel(channels[i], 2000 + i % 2 * 700)
+                                time.sleep(0.002)
+                    alone = comm.coll("Broadcast", 1, channels=1)
+                    nccl.stop(alone)
+                    comm.close()
+                """)
+                operations = self.operations()
+                first = operations[0]["group"]
+                self.assertGreater(first, 0)
+                told = sorted((each["group"], each["name"]) for each in operations)
+                self.assertEqual(told, [(0, "Broadcast")] + [(first, "AllReduce")] * 2 +
+                                 [(first, "Send"), (first + 1, "AllReduce"), (first + 1, "Send")])
+                for each in operations:
+                    if each["name"] == "Broadcast":
+                        self.assertEqual((each["proxies"], each["slowest_channel"]), (0, None))
+                        continue
+                    self.assertEqual(each["proxies"], 2)
+                    if version < 3:
+                        self.assertIsNone(each["slowest_channel"])
+                        continue
+                    self.assertEqual(each["slowest_channel"], 5)
+                    if version >= 4:  # by the GPU's clock
+                        self.assertEqual(each["channel_spread_ns"], 700)
+                    else:
+                        self.assertGreaterEqual(each["channel_spread_ns"], 4_000_000)
+                self.tearDown()
+        self.setUp()
+
     def test_zero_and_reversed_timers_leave_the_host_clock(self):
         self.job("""
             nccl = Nccl(6)
@@ -125,7 +172,7 @@ class Nccl(EndToEnd):
             assert comm.proxy(0x12345678, pid=os.getpid() + 1) is None
             assert comm.proxy(0xffffffffffffffff) is None
             assert comm.channel(0x7fff12345679, 0) is None
-            assert comm.other(GROUP) is None and comm.other(1 << 40) is None
+            assert comm.other(1 << 4) is None and comm.other(1 << 40) is None
             comm.close()
         """)
 
@@ -235,7 +282,7 @@ class Nccl(EndToEnd):
             if nccl.mask.value: nccl.stop(comm.coll("AllReduce", 1))
             comm.close()
         """
-        for choice, mask in (("none", 0), ("calls", 2 | 4), ("proxies", 2 | 4 | 8)):
+        for choice, mask in (("none", 0), ("calls", 1 | 2 | 4), ("proxies", 1 | 2 | 4 | 8)):
             out, _ = self.job(body, POOLSCOPE_NCCL_EVENTS=choice)
             self.assertEqual(int(out), mask)
         self.assertEqual([each["timing"] for each in self.operations()], ["enqueued"] * 2)

@@ -65,6 +65,7 @@ struct Collective {
   uint8_t channels, warps;
   const char* algorithm;
   const char* protocol;
+  void* group;
 };
 
 static void Nccl(void) {

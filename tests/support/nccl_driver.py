@@ -28,6 +28,8 @@ OFFSETS = {
 }
 for _version in (4, 5, 6, 7):
     OFFSETS[_version] = {"coll": _COLL_V4, "p2p": _P2P_V4}
+# The group that an operation is enqueued with: to v4 its parent.
+GROUP_AT = {"coll": 104, "p2p": 64}
 
 # Version 1 says these by number.
 FUNCTIONS = ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "Send",
@@ -125,6 +127,10 @@ class Communicator:
             struct.pack_into("<QQ", descriptor, offsets["name"],
                              ctypes.addressof(kept) if kept else 0, self.communicator)
 
+    def _grouped(self, descriptor, kind, group):
+        at = 8 if self.nccl.version < 5 else GROUP_AT[kind]
+        struct.pack_into("<Q", descriptor, at, group or 0)
+
     def _call(self, descriptor):
         handle = _pointer(0xdead)
         buffer = (ctypes.c_char * SIZE).from_buffer(descriptor)
@@ -132,8 +138,10 @@ class Communicator:
         return handle.value
 
     def coll(self, function, count, datatype="ncclFloat32", algorithm="Ring", protocol="Simple",
-             channels=2, sequence=0, root=0, event_type=COLL):
+             channels=2, sequence=0, root=0, event_type=COLL, group=None):
         descriptor = self._begin(event_type, None)
+        if event_type == COLL:
+            self._grouped(descriptor, "coll", group)
         at = OFFSETS[self.nccl.version]["coll"]
         self._identity(descriptor, at)
         self._named(descriptor, at, "function", function, FUNCTIONS)
@@ -146,8 +154,9 @@ class Communicator:
         struct.pack_into("<Qi", descriptor, at["count"], count, root)
         return self._call(descriptor)
 
-    def p2p(self, function, count, peer, datatype="ncclFloat32", channels=1):
+    def p2p(self, function, count, peer, datatype="ncclFloat32", channels=1, group=None):
         descriptor = self._begin(P2P, None)
+        self._grouped(descriptor, "p2p", group)
         at = OFFSETS[self.nccl.version]["p2p"]
         self._identity(descriptor, at)
         self._named(descriptor, at, "function", function, FUNCTIONS)
@@ -167,6 +176,9 @@ class Communicator:
         descriptor = self._begin(PROXY_OP, parent)
         struct.pack_into("<iBxxxi", descriptor, 24, pid or os.getpid(), 0, 1)
         return self._call(descriptor)
+
+    def group(self):
+        return self._call(self._begin(GROUP, None))
 
     def other(self, event_type):
         return self._call(self._begin(event_type, None))
