@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "trace/locked.h"
+#include "trace/zeroed_memory.h"
 
 namespace poolscope::agent::cupti {
 namespace {
@@ -19,10 +20,8 @@ constexpr uint32_t kNotOurs = ~0u;
 }  // namespace
 
 bool Buffers::Init() {
-  void* memory = mmap(nullptr, kMaxCuptiBuffers * kCuptiBufferBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  memory_ = static_cast<uint8_t*>(memory);
+  memory_ = MapZeroed<uint8_t>(kMaxCuptiBuffers * kCuptiBufferBytes);
+  if (memory_ == nullptr) return false;
   const char* text = getenv("POOLSCOPE_CUPTI_BUFFERS");
   const unsigned long wanted = text != nullptr ? strtoul(text, nullptr, 10) : kMaxCuptiBuffers;
   free_count_ = static_cast<uint32_t>(std::clamp<unsigned long>(wanted, 2, kMaxCuptiBuffers));

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <iterator>
 
 #include "agent/text.h"
+#include "trace/zeroed_memory.h"
 
 namespace poolscope::agent::cupti {
 namespace {
@@ -84,13 +84,6 @@ uint64_t Mix(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 29;
 }
 
-template <typename T>
-T* Map(size_t count) {
-  void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
-}
-
 }  // namespace
 
 bool Place(const DeviceClock& clock, uint64_t called_ns, uint64_t* start_ns, uint64_t* end_ns) {
@@ -110,8 +103,8 @@ bool Decoder::Init(const Library* library, Launches* launches, bool late_launche
   library_ = library;
   launches_ = launches;
   late_launches_ = late_launches;
-  waiting_ = Map<Waiting>(kMaxWaiting);
-  seen_ = Map<uint64_t>(kSeen);
+  waiting_ = MapZeroed<Waiting>(kMaxWaiting);
+  seen_ = MapZeroed<uint64_t>(kSeen);
   return waiting_ != nullptr && seen_ != nullptr && holdings_.Init();
 }
 

@@ -1,10 +1,10 @@
 #include "agent/cupti_launches.h"
 
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/process.h"
+#include "trace/zeroed_memory.h"
 
 namespace poolscope::agent::cupti {
 namespace {
@@ -27,11 +27,8 @@ Launch LaunchNow() {
 }
 
 bool Launches::Init() {
-  void* memory = mmap(nullptr, kMaxLaunches * sizeof(Slot), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  slots_ = static_cast<Slot*>(memory);
-  return true;
+  slots_ = MapZeroed<Slot>(kMaxLaunches);
+  return slots_ != nullptr;
 }
 
 Launches::Slot& Launches::At(uint32_t correlation) const {

@@ -1,11 +1,10 @@
 #include "agent/cupti_memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "agent/cupti_record.h"
 #include "trace/limits.h"
+#include "trace/zeroed_memory.h"
 
 namespace poolscope::agent::cupti {
 namespace {
@@ -20,19 +19,12 @@ constexpr const char* kNames[] = {"allocated_bytes",        "allocated_device_by
 uint64_t Hash(uint64_t address) { return address * 0x9e3779b97f4a7c15 >> 32; }
 uint32_t Home(uint64_t address) { return static_cast<uint32_t>(Hash(address)) & kSlotMask; }
 
-template <typename T>
-T* Map(size_t count) {
-  void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
-}
-
 }  // namespace
 
 bool Holdings::Init() {
-  moves_ = Map<MemoryMove>(kMaxMoves);
-  holdings_ = Map<Holding>(kMaxAllocations);
-  early_ = Map<Release>(kReleases);
+  moves_ = MapZeroed<MemoryMove>(kMaxMoves);
+  holdings_ = MapZeroed<Holding>(kMaxAllocations);
+  early_ = MapZeroed<Release>(kReleases);
   return moves_ != nullptr && holdings_ != nullptr && early_ != nullptr;
 }
 

@@ -43,8 +43,8 @@ uint32_t timings[std::size(kTimings)];
 
 std::atomic<uint32_t> open_count{0};
 
-// `words` holds what the payload refers to.
-EventPayload PayloadOf(const OperationRecord& record, uint64_t (&words)[kWords]) {
+// `words`, kWords or more, holds what the payload refers to.
+EventPayload PayloadOf(const OperationRecord& record, uint64_t* words) {
   const uint64_t values[kWords] = {schema | uint64_t{kFieldCount} << 32,
                                    record.communicator,
                                    static_cast<uint64_t>(record.rank),
@@ -113,17 +113,13 @@ void Write(OperationRecord record) {
     if (record.lane == kNoLane) {
       inside->Lose(LossCause::kOpenTableFull);
     } else {
-      uint64_t words[kWords];
+      uint64_t words[kWords + 1 + kPartCount];
       EventPayload payload = PayloadOf(record, words);
-      uint64_t groups[kWords + 1 + kPartCount];
-      uint64_t* const parts = std::copy(std::begin(words), std::end(words), groups);
-      parts[0] = parts_schema | uint64_t{kPartCount} << 32;
-      parts[1] = record.group;
-      parts[2] = record.proxies;
-      parts[3] = record.slowest_channel;
-      parts[4] = record.channel_spread_ns;
-      payload.groups = groups;
-      payload.words = std::size(groups);
+      const uint64_t parts[] = {parts_schema | uint64_t{kPartCount} << 32, record.group,
+                                record.proxies, record.slowest_channel, record.channel_spread_ns};
+      static_assert(std::size(parts) == 1 + kPartCount);
+      std::copy(std::begin(parts), std::end(parts), words + kWords);
+      payload.words = std::size(words);
       inside->Activity(record.lane, domain, record.function, 0,
                        static_cast<uint64_t>(record.start_ns), static_cast<uint64_t>(record.end_ns),
                        true, payload);

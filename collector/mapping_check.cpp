@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "trace/session_reader.h"
+
 namespace poolscope {
 namespace {
 
@@ -16,17 +18,10 @@ std::string Counted(int64_t count, const char* one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-// Control characters in names of the job would move the terminal's cursor.
-std::string Plain(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
-
 std::string Listed(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(kNamed, names.size()); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : ", ", Plain(names[i]));
+    text += fmt::format("{}{}", i == 0 ? "" : ", ", PlainText(names[i]));
   }
   if (names.size() > kNamed) text += fmt::format(" and {} more", names.size() - kNamed);
   return text;
@@ -45,7 +40,7 @@ class Checker {
   Checker(const Mapping& mapping, const Seen& seen) : mapping_(mapping), seen_(seen) {}
 
   MappingCheck Run() {
-    Say("run {} of {}: {}, {}\n", seen_.run.run_id.substr(0, 8), Plain(seen_.run.host),
+    Say("run {} of {}: {}, {}\n", seen_.run.run_id.substr(0, 8), PlainText(seen_.run.host),
         Counted(static_cast<int64_t>(seen_.processes.size()), "process"),
         Counted(static_cast<int64_t>(seen_.threads.size()), "thread"));
     MatchThreads();
@@ -98,7 +93,7 @@ class Checker {
     fmt::format_to(std::back_inserter(result_.text), fmt::runtime(format), values...);
   }
   void Head(uint32_t line, const char* kind, const std::string& rule) {
-    Say("line {:<4} {:<7} {}\n", line, kind, Plain(rule));
+    Say("line {:<4} {:<7} {}\n", line, kind, PlainText(rule));
   }
   void Nothing(const std::string& why) {
     ++result_.matched_nothing;

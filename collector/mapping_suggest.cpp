@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "trace/session_reader.h"
+
 namespace poolscope {
 namespace {
 
@@ -104,13 +106,6 @@ std::string Quoted(std::string_view text) {
   return quoted + "\"";
 }
 
-// One line of a comment.
-std::string Comment(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
-}
-
 class Suggestion {
  public:
   explicit Suggestion(const Seen& seen) : seen_(seen) {}
@@ -138,9 +133,9 @@ class Suggestion {
     Say("\n# Processes:\n");
     for (const auto& [session, process] : seen_.processes) {
       const auto rank = process.facts.Rank();
-      Say("#   pid {} on {}{}: {}\n", process.row.pid, Comment(process.row.host),
+      Say("#   pid {} on {}{}: {}\n", process.row.pid, PlainText(process.row.host),
           rank.has_value() ? fmt::format(", rank {}", *rank) : "",
-          Comment(process.row.command.substr(0, 100)));
+          PlainText(process.row.command.substr(0, 100)));
     }
   }
 
@@ -171,7 +166,7 @@ class Suggestion {
     }
     if (!annotated.empty()) {
       Say("\n# {} thread{} say themselves which worker they are ({}, ...): no rule is needed.\n",
-          annotated.size(), annotated.size() == 1 ? "" : "s", Comment(annotated.front()));
+          annotated.size(), annotated.size() == 1 ? "" : "s", PlainText(annotated.front()));
     }
     for (const auto& [pattern, group] : groups) {
       std::string_view pool = Guess(kPoolHints, pattern);
@@ -224,12 +219,12 @@ class Suggestion {
     if (ranks.empty()) return;
     Say("\n# Communicators of NCCL. Of one that joins two pools, say which link it is.\n");
     for (const auto& [name, numbers] : ranks) {
-      Say("#   {}: {} rank{} seen\n", Comment(name), numbers.size(),
+      Say("#   {}: {} rank{} seen\n", PlainText(name), numbers.size(),
           numbers.size() == 1 ? "" : "s");
     }
     Say("# [[range]]\n# domain = \"nccl\"\n# communicator = {}\n# means = \"wire\"\n"
         "# link = \"weights\"\n",
-        Comment(Quoted(ranks.begin()->first)));
+        PlainText(Quoted(ranks.begin()->first)));
   }
 
   void Ranges() {

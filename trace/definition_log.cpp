@@ -1,7 +1,8 @@
 #include "trace/definition_log.h"
 
 #include <string.h>
-#include <sys/mman.h>
+
+#include "trace/zeroed_memory.h"
 
 namespace poolscope {
 namespace {
@@ -26,13 +27,6 @@ uint64_t HashBytes(const void* data, size_t bytes) {
   return Mix(Mix(hash, word), 1);
 }
 
-template <typename T>
-T* Map(size_t count) {
-  void* memory = mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<T*>(memory);
-}
-
 uint32_t EntryBytes(uint32_t payload_bytes) {
   return static_cast<uint32_t>(sizeof(DefinitionHeader)) + ((payload_bytes + 7) & ~7u);
 }
@@ -48,11 +42,11 @@ bool IsAboutAThread(const DefinitionHeader& entry) {
 
 bool DefinitionLog::Init() {
   if (log_ != nullptr) return true;
-  strings_ = Map<std::atomic<uint64_t>>(kStringSlots);
-  string_offsets_ = Map<std::atomic<uint32_t>>(kMaxStrings + 1);
-  latest_ = Map<uint64_t>(2 * kLatestSlots);
+  strings_ = MapZeroed<std::atomic<uint64_t>>(kStringSlots);
+  string_offsets_ = MapZeroed<std::atomic<uint32_t>>(kMaxStrings + 1);
+  latest_ = MapZeroed<uint64_t>(2 * kLatestSlots);
   if (strings_ == nullptr || string_offsets_ == nullptr || latest_ == nullptr) return false;
-  log_ = Map<uint8_t>(kDefinitionBytes);
+  log_ = MapZeroed<uint8_t>(kDefinitionBytes);
   if (log_ == nullptr) return false;
   constexpr std::string_view kOverflowText = "(too many names)";
   return AppendString(kOverflowText) == kOverflowString;

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "trace/locked.h"
+#include "trace/zeroed_memory.h"
 
 namespace poolscope {
 namespace {
@@ -54,10 +55,8 @@ bool SessionWriter::Init() {
   const Locked lock(&mutex_);
   if (initialised_.load(std::memory_order_relaxed)) return true;
   if (!definitions_.Init()) return false;
-  void* memory = mmap(nullptr, kMaxThreads * sizeof(ThreadWriter), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return false;
-  writers_ = static_cast<ThreadWriter*>(memory);
+  writers_ = MapZeroed<ThreadWriter>(kMaxThreads);
+  if (writers_ == nullptr) return false;
   initialised_.store(true, std::memory_order_release);
   return true;
 }
